@@ -11,7 +11,6 @@ from typing import Any, Protocol, runtime_checkable
 from midchart.core.types import (
     Answer,
     Budget,
-    Cohort,
     Gold,
     Instruction,
     Prompt,
@@ -26,21 +25,6 @@ Watch = Callable[[str], None]
 
 def ignore(text: str) -> None:
     """A watch that does nothing."""
-
-
-class Loader(Protocol):
-    """Reads one on-disk format."""
-
-    name: str
-    title: str
-
-    def accepts(self, path: str) -> bool:
-        """Whether this file or folder looks like the format."""
-        ...
-
-    def load(self, path: str) -> Cohort:
-        """Read it; bad parts go to ``skipped``; raises DataError when nothing can be read."""
-        ...
 
 
 class Arm(Protocol):

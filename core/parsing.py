@@ -1,4 +1,4 @@
-"""JSON, TOML and paths that came from outside, read within limits.
+"""JSON, TOML, XML and paths that came from outside, read within limits.
 
 Whatever is wrong with them is one DataError or InputError of one line: a document too deep, numbers
 too long, a text that is not UTF-8, a path that no file system takes.
@@ -24,6 +24,8 @@ from midchart.core.errors import DataError, InputError
 from midchart.core.format import HIDDEN
 
 if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
     from pydantic import TypeAdapter
 
 DEEPEST = 64
@@ -249,3 +251,59 @@ def user_path(text: str | Path) -> Path:
 def repeated(names: Iterable[str]) -> list[str]:
     """The names that are there more than once, sorted, without blank ones."""
     return sorted(name for name, n in Counter(names).items() if n > 1 and name)
+
+
+# XML.
+
+_XML_ENCODING = re.compile(rb"""\s*<\?xml[^>]{0,100}\sencoding\s*=\s*["']([\w.:-]{1,40})["']""")
+_DEEPEST_XML = 200
+"""Levels of elements that an XML document may have."""
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def decode_as(data: bytes, encoding: str, name: str, what: str) -> str:
+    """A text in ``what``, Python's ``encoding``; raises DataError with the line of the first byte
+    that is none."""
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise DataError(name, line, f"is not {what} text", "save it as UTF-8") from None
+
+
+def xml_text(data: bytes, name: str) -> str:
+    """An XML document's text by its byte-order mark or the encoding that it declares, else UTF-8;
+    raises DataError."""
+    stated = _XML_ENCODING.match(data[:400])
+    encoding = stated[1].decode() if stated else "utf-8"
+    if data.startswith(UTF_16):
+        encoding = "utf-16"
+    known = character_set(encoding)
+    if not known:
+        raise DataError(name, 1, "declares an unknown encoding", "save it as UTF-8")
+    if known in ("utf-8", "utf-8-sig"):
+        return decode_as(data, "utf-8-sig", name, "UTF-8")
+    return decode_as(data, known, name, f"{encoding} as it declares")
+
+
+def parse_xml(text: str, name: str) -> Element:
+    """The root of an XML document; raises DataError, also for a DOCTYPE or entities."""
+    from xml.etree.ElementTree import ParseError
+
+    from defusedxml import DefusedXmlException
+    from defusedxml.ElementTree import fromstring
+
+    try:
+        root = fromstring(text, forbid_dtd=True)
+    except ParseError as error:
+        reason = "is not well-formed XML"
+        raise DataError(name, error.position[0], reason, "export the file again") from None
+    except (DefusedXmlException, ValueError, LookupError):
+        reason = "holds a DOCTYPE, entities or an encoding that is refused"
+        raise DataError(name, None, reason, "save it as plain UTF-8 XML") from None
+    level = [root]
+    for _ in range(_DEEPEST_XML):
+        level = [child for element in level for child in element]
+    if level:
+        raise DataError(name, None, f"has more than {_DEEPEST_XML} levels", "export the file again")
+    return root

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar
 
-from midchart.core.cohorts.files import DEEP, LoadLog, entries_of, read_start, shown
+from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.gold import LazyGold, LazyValues
 from midchart.core.cohorts.identity import warn_of_twins
 from midchart.core.cohorts.labelled import EventFiles, LabelledData, StoredRecords
@@ -21,6 +21,7 @@ from midchart.core.cohorts.records import (
     Questions,
     ReadRecords,
 )
+from midchart.core.storage.sources import DEEP, Source
 from midchart.core.types import Cohort, Manifest
 
 
@@ -37,8 +38,8 @@ class CohortLoader(ABC):
     """Sub-folders of the cohort's folder that may hold its records."""
 
     @abstractmethod
-    def accepts(self, path: str) -> bool:
-        """Whether file names or headers at ``path`` are those of the format."""
+    def accepts(self, place: Source) -> bool:
+        """Whether file names or headers at a place are those of the format."""
 
     @abstractmethod
     def load(self, path: str) -> Cohort:
@@ -46,11 +47,11 @@ class CohortLoader(ABC):
 
     def root(self, place: Path) -> Path:
         """The cohort's folder, where its manifest is, for an accepted path."""
-        folder = place if place.is_dir() else place.parent
+        folder = Source.at(place).root
         return folder.parent if folder.name in self.record_folders else folder
 
-    def companions(self, place: Path) -> list[Path]:
-        """The files outside of an accepted path that are read with it, where they are there."""
+    def companions(self, place: Source) -> list[Source]:
+        """The files outside of an accepted place that are read with it, where they are there."""
         return []
 
     def manifest(self, root: Path, log: LoadLog) -> Manifest:
@@ -94,45 +95,41 @@ class RecordLoader(CohortLoader):
     by_time: ClassVar[bool] = True
     unit: ClassVar[str] = "record"
 
-    def accepts(self, path: str) -> bool:
+    def accepts(self, place: Source) -> bool:
         """A file with the format's marks, or a folder with one."""
-        return bool(self.files(Path(path)))
+        return bool(self.files(place))
 
-    def files(self, place: Path) -> list[Path]:
+    def files(self, place: Source) -> list[Source]:
         """The files with the format's marks: ``place`` itself, or those of the folder."""
-        inside = entries_of(place, *((DEEP,) if self.deep else ()))
-        those = (f for f in inside if f.name.lower().endswith(self.suffix) and f.is_file())
+        inside = place.entries(*((DEEP,) if self.deep else ()))
+        those = (f for f in inside if f.path.name.lower().endswith(self.suffix) and f.is_file())
         return list(filter(self.has_marks, those))
 
-    def has_marks(self, path: Path) -> bool:
+    def has_marks(self, file: Source) -> bool:
         """Whether the head of a file has the format's marks."""
-        head = read_start(path, self.sniffed, self.marks_in_line)
+        head = file.start(self.sniffed, self.marks_in_line)
         return all(mark in head for mark in self.marks)
 
-    def read_file(
-        self, file: Path, name: str, patients: PatientEntries, questions: Questions
-    ) -> None:
-        """Enter a file, ``name`` in messages, into ``patients`` and ``questions``.
+    def read_file(self, file: Source, patients: PatientEntries, questions: Questions) -> None:
+        """Enter a file into ``patients`` and ``questions``.
 
-        Parts that cannot be read enter ``patients.log``; raises DataError or OSError where nothing
-        of the file can be read.
+        Parts that cannot be read enter ``patients.log``; raises DataError where nothing of the file
+        can be read.
         """
         raise NotImplementedError
 
-    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
-        """Records and questions at ``place``, a file or folder of the cohort's folder ``root``.
+    def read(self, place: Source, log: LoadLog) -> tuple[ReadRecords, Questions]:
+        """Records and questions at ``place``, a file or folder of the cohort's folder.
 
         Parts that cannot be read enter ``log``; raises DataError where no record can be read.
         """
         patients, questions = PatientEntries(log), Questions()
         for file in self.files(place):
-            name = shown(file, root)
-            log.opened.add(file)
-            with log.skipping(name):
-                self.read_file(file, name, patients, questions)
+            with log.reading(file):
+                self.read_file(file, patients, questions)
         records = patients.records(self.by_time)
         if not records:
-            raise log.nothing_read(place.name, f"holds no {self.unit}")
+            raise log.nothing_read(place.path.name, f"holds no {self.unit}")
         return records, questions
 
     def load(self, path: str) -> Cohort:
@@ -149,9 +146,9 @@ class RecordLoader(CohortLoader):
         synthetic cohort, whose generator describes it in files.
         """
         root, log = self.root(place), LoadLog()
-        records, questions = self.read(place, root, log)
+        records, questions = self.read(Source(place, root), log)
         warn_of_twins(records, log)
-        _account_files(place, root, self.title, log, named)
+        _account_files(Source(place, root), self.title, log, named)
         return self._cohort(
             place,
             Manifest(root.name),
@@ -163,11 +160,11 @@ class RecordLoader(CohortLoader):
         )
 
 
-def _account_files(place: Path, root: Path, title: str, log: LoadLog, named: bool) -> None:
+def _account_files(place: Source, title: str, log: LoadLog, named: bool) -> None:
     """Enter every file at ``place`` as opened or not, and name those that were not if ``named``."""
-    inside = filter(Path.is_file, entries_of(place, DEEP))
-    files = [one for one in inside if place == one or not one.name.startswith("midchart.")]
-    foreign = [shown(file, root) for file in files if file not in log.opened]
+    inside = filter(Source.is_file, place.entries(DEEP))
+    files = [one for one in inside if place == one or not one.path.name.startswith("midchart.")]
+    foreign = [file.name for file in files if file not in log.opened]
     if foreign and named:
         more = f" and {len(foreign) - _MOST_NAMED:,} more" if len(foreign) > _MOST_NAMED else ""
         log.warn(
@@ -175,7 +172,7 @@ def _account_files(place: Path, root: Path, title: str, log: LoadLog, named: boo
             f"format and not read: {', '.join(foreign[:_MOST_NAMED])}{more} — the format is {title}"
         )
     opened = len(files) - len(foreign)
-    log.account(shown(place, root) or place.name, "files", total=opened, shown=opened)
+    log.account(place.name, "files", total=opened, shown=opened)
     for name in foreign:
         log.account(name, "files", total=1, shown=0, reasons={"is not part of the format": 1})
 
@@ -188,15 +185,16 @@ class EventLoader(CohortLoader):
     """A format of coded events with labels. Subclasses write ``accepts`` and ``open_files``."""
 
     @abstractmethod
-    def open_files(self, place: Path, log: LoadLog) -> EventFiles:
+    def open_files(self, place: Source, log: LoadLog) -> EventFiles:
         """Where events, splits, labels and code names are; raises DataError without events."""
 
     def load(self, path: str) -> Cohort:
         """Open the cohort; many events are read when they are first needed. Raises DataError."""
         place, log = Path(path), LoadLog()
-        data = LabelledData(self.open_files(place, log), log)
+        root = self.root(place)
+        data = LabelledData(self.open_files(Source(place, root), log), log)
         if data.small():
             data.store()  # which patients have events, and what is wrong with them
-        manifest = self.manifest(self.root(place), log)
+        manifest = self.manifest(root, log)
         parts = {"records": StoredRecords(data), "labels": LazyValues(data.tasks, data.count)}
         return self._cohort(place, manifest, log, **parts)

@@ -15,13 +15,14 @@ from hashlib import blake2b
 from pathlib import Path
 
 from midchart.core import config as settings
-from midchart.core.cohorts.files import data_error, files_below
+from midchart.core.cohorts.files import files_below
 from midchart.core.egress import audit
 from midchart.core.errors import MidchartError
 from midchart.core.provenance import add_file, now
 from midchart.core.regular_files import open_regular
 from midchart.core.storage.files import FileState, file_state
 from midchart.core.storage.jsonl import add_line, read_lines
+from midchart.core.storage.sources import reading_file
 
 _FILES_OF_PEOPLE = ("midchart.toml", "midchart.questions", "midchart.question_sets")
 """Files in a cohort's folder that people change by this program, and their temporary copies."""
@@ -64,10 +65,8 @@ def files_digest(folder: Path) -> str:
     A process reads files whose size, inode and times are unchanged once. Raises DataError.
     """
     root = folder.resolve()
-    try:
+    with reading_file(folder.name):
         return _digest(root, tuple(_state(root)))
-    except OSError as error:
-        raise data_error(error, folder.name) from None
 
 
 @lru_cache(maxsize=64)

@@ -18,7 +18,7 @@ import duckdb
 import numpy as np
 
 from midchart.core import config as settings
-from midchart.core.cohorts.files import LoadLog, read_all, reading_file
+from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.records import Entry, NamedRecords, build_record
 from midchart.core.errors import DataError, UnknownName
 from midchart.core.sequences.build import (
@@ -39,8 +39,11 @@ from midchart.core.sequences.store import (
     split_codes,
 )
 from midchart.core.storage.rows import cursor
+from midchart.core.storage.sources import DEEP, Source
 from midchart.core.types import Cohort, LabelCount, Record
 
+PICKLES = (".pkl", ".pickle")
+"""Endings of pickled files."""
 SMALL = 300 << 20
 """Bytes of events that are read without being asked for: about a second."""
 Progress = Callable[[int, int], None]
@@ -105,8 +108,7 @@ class LabelledData:
         return {str(id): row for row, id in enumerate(self.store().patients.tolist())}
 
     def _folder(self) -> Path:
-        with reading_file(self.files.source.name):
-            return store_folder(settings.cache_folder(), self.files.source)
+        return store_folder(settings.cache_folder(), self.files.source)
 
     def store(self, progress: Progress | None = None) -> EventStore:
         """The event store, built where it is not in the cache; raises DataError.
@@ -143,7 +145,7 @@ class LabelledData:
 
     def small(self) -> bool:
         """Whether the events may be read without being asked for."""
-        return self.ready() or sum(f.stat().st_size for f in self.files.source.files) <= SMALL
+        return self.ready() or sum(f.path.stat().st_size for f in self.files.source.files) <= SMALL
 
     def labels(self, task: str) -> Labels:
         """A task's labels; ``anemia`` also names the release's ``lab_anemia``.
@@ -292,7 +294,7 @@ def number_value(column: str) -> str:
     return f"try_cast(floor(try_cast({column} AS DOUBLE)) AS INT)"
 
 
-def read_labels(select: str, name: str, log: LoadLog, csv: Path | None = None) -> LabelRows:
+def read_labels(select: str, name: str, log: LoadLog, csv: Source | None = None) -> LabelRows:
     """Labels from SQL giving ``p`` BIGINT, ``t`` BIGINT µs and ``y`` INT, in file order.
 
     Rows without one of them are skipped, one line a reason. ``csv``: the one file that the SQL
@@ -313,7 +315,7 @@ def read_labels(select: str, name: str, log: LoadLog, csv: Path | None = None) -
     if malformed[0]:
         reason = "lines are not a row of the table — left out; the first is named"
         log.skip(name, malformed[1], f"{malformed[0]:,} {reason}")
-    numbered = csv is not None and _count_lines(csv, name) == n + 1
+    numbered = csv is not None and _count_lines(csv) == n + 1
     left_out = np.zeros(n, bool)
     for column, reason in (
         ("p", "no patient id that is a whole number"),
@@ -333,18 +335,18 @@ def read_labels(select: str, name: str, log: LoadLog, csv: Path | None = None) -
     )
 
 
-def _count_lines(file: Path, name: str) -> int:
+def _count_lines(file: Source) -> int:
     """The number of lines of a file, without empty ones at its end."""
-    return read_all(file, name).rstrip(b"\r\n").count(b"\n") + 1
+    return file.content().rstrip(b"\r\n").count(b"\n") + 1
 
 
-def warn_of_pickles(root: Path, folder: Path, log: LoadLog) -> None:
+def warn_of_pickles(folder: Source, log: LoadLog) -> None:
     """Warn of pickled files, which are never opened because they may run code."""
-    files = sorted(p for p in folder.rglob("*") if p.suffix.lower() in (".pkl", ".pickle"))
+    files = [file for file in folder.entries(DEEP) if file.ending in PICKLES]
     if files:
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
         log.warn(
-            f"{files[0].relative_to(root).as_posix()}{more}: pickled files are refused, since "
+            f"{files[0].name}{more}: pickled files are refused, since "
             "opening one runs whatever it holds; counts are made from the events instead"
         )
 

@@ -16,10 +16,11 @@ from pathlib import Path
 from midchart.core import config as settings
 from midchart.core.cohorts.columns import SETTINGS
 from midchart.core.cohorts.data_use import refused
-from midchart.core.cohorts.files import LoadLog, read_text
+from midchart.core.cohorts.files import LoadLog
 from midchart.core.errors import DataError
 from midchart.core.parsing import read_toml, toml_string
 from midchart.core.storage.files import write_text
+from midchart.core.storage.sources import Source
 from midchart.core.types import Manifest
 
 FILE = "midchart.toml"
@@ -53,7 +54,7 @@ def column_settings(path: Path, log: LoadLog) -> dict[str, str]:
     """
     file = path / FILE
     try:
-        table = read_toml(read_text(file, FILE), FILE).get("columns", {}) if file.exists() else {}
+        table = read_toml(Source.at(file).text(), FILE).get("columns", {}) if file.exists() else {}
     except DataError:
         return {}  # read_manifest names it
     settings: dict[str, str] = {}
@@ -72,7 +73,7 @@ def write_column_settings(path: Path, columns: Mapping[str, str]) -> None:
     Raises DataError where it cannot be read or written.
     """
     file = path / FILE
-    text = read_text(file, FILE) if file.exists() else ""
+    text = Source.at(file).text() if file.exists() else ""
     others = re.sub(r"(?ms)^\[columns\]\n.*?(?=^\[|\Z)", "", text)
     lines = (f"{toml_string(column)} = {toml_string(value)}\n" for column, value in columns.items())
     write_text(file, others + ("\n" if others else "") + "[columns]\n" + "".join(lines))
@@ -98,7 +99,7 @@ def _stated(path: Path, default: Manifest, log: LoadLog) -> Manifest:
         default, training_allowed=False, external_services_allowed=False, synthetic=False
     )
     try:
-        table = read_toml(read_text(file, FILE), FILE)
+        table = read_toml(Source.at(file).text(), FILE)
     except DataError as error:
         log.skip(FILE, None, f"{error.reason} — {error.remedy}; until then it allows nothing")
         return restricted

@@ -17,20 +17,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, partial
 from itertools import chain, count
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 from midchart.core.cohorts.columns import are_decimal_ids, known_names, read_id
-from midchart.core.cohorts.files import LoadLog, entries_of
-from midchart.core.cohorts.tables import (
-    DELIMITERS,
-    TableRow,
-    header_of,
-    leave_out,
-    read_table,
-    table_kind,
-)
+from midchart.core.cohorts.files import LoadLog
+from midchart.core.cohorts.tables import TableRow, header_of, leave_out, read_table
 from midchart.core.errors import DataError, UnknownName
+from midchart.core.storage.sources import Source
 from midchart.core.text.prompt import MOST
 from midchart.core.types import Event, Instruction, Record, Response, Span
 
@@ -443,26 +437,24 @@ def read_questions(rows: Iterable[TableRow], records: ReadRecords, log: LoadLog)
     return questions
 
 
-def read_question_tables(files: Iterable[Path], records: ReadRecords, log: LoadLog) -> Questions:
+def read_question_tables(files: Iterable[Source], records: ReadRecords, log: LoadLog) -> Questions:
     """:func:`read_questions` of tables with the columns of MedAlign's; a bad table is skipped."""
     rows: list[TableRow] = []
     for file in files:
-        log.opened.add(file)
-        with log.skipping(file.name):
-            kind = DELIMITERS.get(table_kind(file), "\t")
-            table = read_table(file, file.name, QUESTION_COLUMNS, log, kind, _QUESTION_NAMES)
+        with log.reading(file):
+            table = read_table(file, QUESTION_COLUMNS, log, _QUESTION_NAMES)
             rows += _with_plain_ids(table, file.name, log)
     return read_questions(rows, records, log)
 
 
 def read_with_questions(
-    patients: PatientEntries, place: Path, what: str, tables: Iterable[Path] | None = None
+    patients: PatientEntries, place: Source, what: str, tables: Iterable[Source] | None = None
 ) -> tuple[ReadRecords, Questions]:
     """The records of all patients, and the questions of ``tables`` (None: :func:`tables_in`);
     raises DataError where there is none, as ``place`` "holds no" ``what``."""
     records = patients.records()
     if not records:
-        raise patients.log.nothing_read(place.name, f"holds no {what}")
+        raise patients.log.nothing_read(place.path.name, f"holds no {what}")
     files = tables_in(place) if tables is None else tables
     return records, read_question_tables(files, records, patients.log)
 
@@ -477,16 +469,16 @@ def _with_plain_ids(rows: Sequence[TableRow], name: str, log: LoadLog) -> Sequen
     return rows
 
 
-def tables_in(place: Path) -> list[Path]:
+def tables_in(place: Source) -> list[Source]:
     """The tables of questions in a folder, in the order of their names; none of a single file.
 
     Every ``.tsv`` is one, and every other delimited table with the columns of MedAlign's.
     """
-    inside = entries_of(place) if place.is_dir() else []
-    return [file for file in inside if table_kind(file) == "tsv" or _has_questions(file)]
+    inside = place.entries() if place.is_folder() else []
+    return [file for file in inside if file.ending == ".tsv" or _has_questions(file)]
 
 
-def _has_questions(file: Path) -> bool:
+def _has_questions(file: Source) -> bool:
     header = header_of(file, QUESTION_COLUMNS)
     return {*QUESTION_COLUMNS} <= {*known_names(header, _QUESTION_NAMES).values()}
 

@@ -6,183 +6,21 @@ An unclosed quote costs its own row, not the rows after it.
 from __future__ import annotations
 
 import csv
-import gzip
 import re
-import zlib
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
-from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from itertools import chain
+from typing import Any, NamedTuple
 
 from midchart.core.cohorts.columns import MISSING, folded, known_names
-from midchart.core.cohorts.files import LoadLog, read_all
+from midchart.core.cohorts.files import LoadLog
 from midchart.core.errors import DataError
 from midchart.core.format import count
 from midchart.core.parsing import repeated
-from midchart.core.regular_files import open_regular
-
-WESTERN = "Windows-1252"
-_SAMPLE = 1 << 20
-"""Characters by which the encoding of a text is recognised."""
-
-
-# Encodings.
-
-_PUNCTUATION = "‘’“”–—…•·«»\xa0\xad´¨™®©°±×µ€£§²³¹½¼¾‰†‡‹›„‚º ª¿¡"
-_BETWEEN_LETTERS = frozenset("‚ƒ„†‡ˆ‰‹˜™›¡¢£¤¥¦§¨©ª«¬®¯²³¶¸¹º»¼½¾¿")
-_MOST_ODD = 0.1
-"""Share of runs of letters beyond ASCII that may be odd in text of Western Europe."""
-_NOT_WESTERN = re.compile(
-    r"(?=.*[øï])(?=.*[ìèùò])(?!.*[åæÅÆ])|(?=.*õ)(?=.*û)|(?=.*\wþ)(?=.*[ýð])(?!.*[áéíóúæ])",
-    re.DOTALL,
-)
-"""Czech, Slovak, Hungarian or Turkish that is read as Windows-1252."""
-_OTHERS: tuple[tuple[str, str, str, str], ...] = (
-    ("Windows-1251", "cp1251", "оеаинтсрвлкмдпу", "А-яЁёЂ-џҐґ"),
-    ("KOI8-R", "koi8_r", "оеаинтсрвлкмдпу", "А-яЁё"),
-    ("DOS 866", "cp866", "оеаинтсрвлкмдпу", "А-яЁё"),
-    ("Mac Cyrillic", "mac_cyrillic", "оеаинтсрвлкмдпу", "А-яЁё"),
-    ("Shift_JIS", "cp932", "ぁ-んァ-ヶー、。・「」", "一-龥々〇-〕！-ﾟ"),
-    ("EUC-JP", "euc_jp", "ぁ-んァ-ヶー、。・「」", "一-龥々〇-〕！-ﾟ"),
-    ("EUC-KR", "cp949", "이가을를은는에의로다고하환자있습니어지한서도사없음증혈통과",
-     "가-힣ㄱ-ㆎ、。"),
-    ("GB18030", "gb18030", "的一是不了在人有我他这中大来上个国和地到说时要就出会可也你对生能而子年"
-     "日月者患病无痛血治疗院入既往史查体性未见为，。：、；", "一-龥（）《》“”"),
-    ("Big5", "big5", "的一是不了在人有我他這中大來上個國和地到說時要就出會可也你對生能而子年"
-     "日月者患病無痛血治療院入既往史查體性未見為，。：、；", "一-龥（）《》「」"),
-    ("Windows-1253", "cp1253", "αοιετσνηυρπκλμάόίέήύώς", "Α-ώ"),
-    ("Windows-1250", "cp1250", "ąęłśżźćńóáéíýčěřšžťňůúďľĺőűöüăâîşţđ", "À-žŔ-ż„”“–°"),
-    ("Windows-1254", "cp1254", "ışğİçöü", "âîû"),
-    ("DOS 850", "cp850", "éèàâçêëîïôùûöüäßñóíáúãõåæøÉÅÆØÖÄÜ°", "ìòÀ-ÿ«»"),
-    ("Mac Roman", "mac_roman", "éèàâçêëîïôùûöüäßñóíáúãõåæøÉÅÆØÖÄÜ’‘“”–—…•°µ≤≥±",
-     "ìòÀ-ÿœŒ«»\xa0"),
-)  # fmt: skip
-"""Encodings that are looked at in text that is none of Western Europe: name, codec, the characters
-beyond ASCII that are frequent in it, and others that it has."""
-_MARKS = {b"\xff\xfe\x00\x00": "UTF-32", b"\x00\x00\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16",
-          b"\xfe\xff": "UTF-16"}  # fmt: skip
-"""Byte-order mark → encoding."""
-_LEAST_NATURAL, _FEW = 0.6, 4
-"""How natural a text must be in an encoding, and with fewer characters beyond ASCII less so."""
-
-
-def decoded(data: bytes, name: str) -> tuple[str, str]:
-    """The text of a file and its encoding, "" for UTF-8 (with or without a byte-order mark).
-
-    UTF-16 and UTF-32 are read by their byte-order mark, UTF-16 also by its zero bytes, what is
-    left by the letters that it has: Windows-1252 where they are those of Western Europe, else one
-    of :data:`_OTHERS`. Raises DataError for another.
-    """
-    start = data[: 1 << 16]
-    zeros = start.count(b"\0")
-    encoding = next((name for mark, name in _MARKS.items() if data.startswith(mark)), "")
-    if not encoding and zeros * 5 > len(start):
-        halves = {"UTF-16-LE": start[1::2], "UTF-16-BE": start[::2]}
-        encoding = next((name for name, half in halves.items() if half.count(b"\0") == zeros), "")
-    if encoding:
-        try:
-            return data.decode(encoding).removeprefix("\ufeff"), encoding
-        except UnicodeDecodeError:
-            reason = f"begins like {encoding} text and is not"
-            raise DataError(name, None, reason, "save it as UTF-8") from None
-    try:
-        return data.decode("utf-8-sig"), ""
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-    text = _western(data)
-    if text is not None and not _NOT_WESTERN.match(text):
-        return text, WESTERN
-    natural, text, encoding = max((_natural(data, *one) for one in _OTHERS), key=lambda one: one[0])
-    if natural < _LEAST_NATURAL:
-        raise DataError(
-            name, line, f"is text of no encoding that is recognised (the nearest is {encoding})",
-            "save it as UTF-8 (iconv -f ENCODING -t UTF-8)",
-        )  # fmt: skip
-    return text, encoding
-
-
-def _natural(
-    data: bytes, encoding: str, codec: str, frequent: str, letters: str
-) -> tuple[float, str, str]:
-    """How natural text is in an encoding, at most 1; the text; the name of the encoding."""
-    try:
-        text = data.decode(codec)
-    except UnicodeDecodeError:
-        return -1.0, "", encoding
-    sample = text[:_SAMPLE]
-    beyond = "".join(re.findall(r"[^\x00-\x7f]", sample)) or "-"
-    usual = len(re.findall(f"[{frequent}]", beyond, re.IGNORECASE))
-    known = len(re.findall(f"[{letters}]", re.sub(f"(?i:[{frequent}])", "", beyond)))
-    mixed = len(re.findall("[a-z](?=[Ͱ-ӿぁ-힣])|[Ͱ-ӿぁ-힣](?=[a-z])", sample))
-    switches = mixed + sum(
-        a.islower() and b.isupper() and not b.isascii() for a, b in pairwise(sample)
-    )
-    score = usual + known / 2 - (len(beyond) - usual - known) - 2 * switches
-    certain = min(1.0, len(beyond) / _FEW)
-    return certain * score / len(beyond), text, encoding
-
-
-def _western(data: bytes) -> str | None:
-    """Text in Windows-1252; None where bytes beyond ASCII make no words of Western Europe."""
-    try:
-        text = data.decode("cp1252")
-    except UnicodeDecodeError:
-        return None
-    odd = total = 0
-    for run in re.finditer(r"[^\x00-\x7f]+", text):
-        characters, before = run[0], text[run.start() - 1 : run.start()]
-        inside = before.isalpha() and text[run.end() : run.end() + 1].isalpha()
-        capital = inside and before.islower() and characters[0].isupper()
-        symbol = inside and not _BETWEEN_LETTERS.isdisjoint(characters)
-        letters = any(map(str.isalpha, characters))
-        long = len(characters.strip(_PUNCTUATION)) > 2 or (len(characters) > 3 and letters)
-        total, odd = total + 1, odd + (capital or symbol or long)
-    return None if odd > _MOST_ODD * total else text
-
-
-def read_bytes(path: Path, name: str) -> bytes:
-    """The content of a file, unpacked where its name ends in ``.gz``; raises DataError."""
-    data = read_all(path, name)
-    if path.suffix.lower() != ".gz":
-        return data
-    try:
-        return gzip.decompress(data)
-    except DAMAGED_FILE:
-        raise DataError(name, None, "is damaged or no gzip file", "pack it again") from None
-
-
-DAMAGED_FILE = (OSError, EOFError, zlib.error)
-"""Errors of a packed file that cannot be unpacked."""
-
-
-@contextmanager
-def opened(path: Path) -> Generator[IO[bytes]]:
-    """A file opened for reading its bytes, unpacked where its name ends in ``.gz``; raises as
-    :func:`midchart.core.regular_files.open_regular`."""
-    with open_regular(path) as file:
-        if path.suffix.lower() != ".gz":
-            yield file
-        else:
-            with gzip.GzipFile(fileobj=file) as unpacked:
-                yield cast("IO[bytes]", unpacked)
-
-
-def read_any_text(path: Path, name: str, log: LoadLog) -> str:
-    """A text file of any encoding (:func:`decoded`), stated in ``log`` where it is not UTF-8."""
-    text, encoding = decoded(read_bytes(path, name), name)
-    if encoding:
-        log.warn(encoding_read(name, encoding))
-    return text
-
-
-def encoding_read(name: str, encoding: str) -> str:
-    """A statement that a file was read in an encoding other than UTF-8."""
-    doubt = "" if encoding.startswith("UTF") else " — if letters look wrong, save it as UTF-8"
-    return f"{name}: read as {encoding}, as it is not UTF-8{doubt}"
-
+from midchart.core.storage.encodings import decoded, encoding_read
+from midchart.core.storage.sources import Source
 
 # Rows.
 
@@ -305,9 +143,10 @@ def _row_in_other_quotes(
 
 # Tables.
 
-DELIMITERS: Mapping[str, str] = {"csv": ",", "tsv": "\t", "psv": "|"}
+DELIMITERS: Mapping[str, str] = {".csv": ",", ".tsv": "\t", ".psv": "|"}
 """Ending of a delimited table → the separator that needs no statement."""
-_ENDING = re.compile(r"(.*)\.(csv|tsv|psv|jsonl|ndjson|parquet)(?:\.gz)?", re.IGNORECASE)
+TABLES = (*DELIMITERS, ".jsonl", ".ndjson", ".parquet")
+"""Endings of tables."""
 _DELIMITERS = (",", "\t", ";", "|")
 DELIMITER_NAMES = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "vertical bars"}
 MOST_CSV_COLUMNS = 64
@@ -365,51 +204,45 @@ def table_head(lines: Sequence[str], delimiter: str, names: Sequence[str] = ()) 
     return max(heads, key=lambda head: (len(known_names(head.header, wanted)), len(head.header)))
 
 
-def table_kind(path: Path) -> str:
-    """The ending of a table's name without ``.gz``, in lower case; "" where it is no table's."""
-    match = _ENDING.fullmatch(path.name)
-    return match[2].lower() if match else ""
-
-
-def table_name(path: Path) -> str:
-    """The name of a table's file without its ending, in lower case, as ``midchart.toml`` has it."""
-    match = _ENDING.fullmatch(path.name)
-    return (match[1] if match else path.stem).lower()
-
-
 _HEAD = 1 << 16
 
 
-def read_head(path: Path, delimiter: str, names: Sequence[str] = ()) -> Head:
-    """:func:`table_head` of a file by its first 64 KB; raises DataError, OSError, zlib.error."""
-    with opened(path) as file:
-        data = file.read(_HEAD)
+def read_head(file: Source, names: Sequence[str] = ()) -> Head:
+    """:func:`table_head` of a file by its first 64 KB; raises DataError."""
+    with file.open() as opened:
+        data = opened.read(_HEAD)
     if len(data) == _HEAD:  # whole lines, and whole characters of UTF-16 and UTF-32
         data = data[: data.rfind(b"\n") + 1] or data
         data = data[: len(data) & ~3] if data[:2] in (b"\xff\xfe", b"\xfe\xff") else data
     try:
-        text, encoding = decoded(data, path.name)
+        text, encoding = decoded(data, file.name)
     except DataError:  # reading the table names its encoding; its columns show that it is one
         text, encoding = data.decode("latin-1"), "unknown"
-    head = table_head(lines_of(text), delimiter, names)
+    head = table_head(lines_of(text), DELIMITERS.get(file.ending, "\t"), names)
     return replace(head, encoding=encoding)
 
 
-def header_of(path: Path, names: Sequence[str] = ()) -> list[str]:
+def header_of(file: Source, names: Sequence[str] = ()) -> list[str]:
     """The columns of a delimited table (:func:`table_head`); none of any other file, or of one that
     cannot be read, which reading it names."""
-    kind = table_kind(path)
-    try:
-        is_table = kind in DELIMITERS and path.is_file()
-        return read_head(path, DELIMITERS[kind], names).header if is_table else []
-    except (DataError, *DAMAGED_FILE):
-        return []
+    with suppress(DataError):
+        if file.ending in DELIMITERS and file.is_file():
+            return read_head(file, names).header
+    return []
 
 
-def state_delimiter(head: Head, delimiter: str, name: str, log: LoadLog) -> None:
-    """State the separator of a table where it is not ``delimiter``."""
-    if head.delimiter != delimiter:
-        log.warn(f"{name}: columns are separated by {DELIMITER_NAMES[head.delimiter]}")
+def state_delimiter(head: Head, file: Source, log: LoadLog) -> None:
+    """State the separator of a table where it is not that of the file's ending."""
+    if head.delimiter != DELIMITERS.get(file.ending, "\t"):
+        log.warn(f"{file.name}: columns are separated by {DELIMITER_NAMES[head.delimiter]}")
+
+
+def text_of(file: Source, log: LoadLog) -> str:
+    """The text of a file in any encoding, stated in ``log`` where it is not UTF-8."""
+    text, encoding = file.decoded()
+    if encoding:
+        log.warn(encoding_read(file.name, encoding))
+    return text
 
 
 def accept_long_cells() -> None:
@@ -419,26 +252,25 @@ def accept_long_cells() -> None:
 
 
 def read_table(
-    path: Path,
-    name: str,
+    file: Source,
     required: Sequence[str],
     log: LoadLog,
-    delimiter: str = "\t",
     names: Mapping[str, Sequence[str]] | None = None,
 ) -> list[TableRow]:
     """All rows of a delimited table with a header, of any encoding, separator and quoting.
 
-    ``delimiter``: the one that needs no statement. ``names``: further columns, and other names that
-    a column may have (:func:`midchart.core.cohorts.columns.known_names`). Raises DataError where
-    the file is no text, has no header, names a column twice or lacks one of ``required`` (all
-    missing ones are named).
+    A separator that is not that of the file's ending is stated. ``names``: further columns, and
+    other names that a column may have (:func:`midchart.core.cohorts.columns.known_names`). Raises
+    DataError where the file is no text, has no header, names a column twice or lacks one of
+    ``required`` (all missing ones are named).
     """
-    text = read_any_text(path, name, log)
+    name, text = file.name, text_of(file, log)
     lines = lines_of(text)
     known = {**dict.fromkeys(required, ()), **(names or {})}
-    head = table_head(lines, delimiter, [*known, *chain.from_iterable(known.values())])
+    delimiter, columns = DELIMITERS.get(file.ending, "\t"), chain.from_iterable(known.values())
+    head = table_head(lines, delimiter, [*known, *columns])
     header = column_names(head, required, known, name, log)
-    state_delimiter(head, delimiter, name, log)
+    state_delimiter(head, file, log)
     needed = max((header.index(column) for column in required), default=-1) + 1
     marks = ('\\"', f'{head.delimiter} "', f"{head.delimiter}'")
     mixed = head.quote == '"' and any(mark in text for mark in marks)

@@ -15,7 +15,6 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from midchart.core.cohorts.files import parse_xml, xml_text
 from midchart.core.cohorts.records import Entry
 from midchart.core.documents.ccda_sections import documents_in, text_of_document
 from midchart.core.documents.hl7v2_segments import Hl7Message, messages_of
@@ -23,7 +22,7 @@ from midchart.core.errors import DataError
 from midchart.core.fhir.events import ResourceReader
 from midchart.core.fhir.files import NAMESPACE, members, read_xml_document
 from midchart.core.fhir.values import clean
-from midchart.core.parsing import character_set, read_json, valid_unicode
+from midchart.core.parsing import character_set, parse_xml, read_json, valid_unicode, xml_text
 from midchart.core.text.markup import html_text, markup_text
 
 _CHARSET = re.compile(r"charset=[\"']?([\w.:-]+)")

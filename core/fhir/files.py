@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element, tostring
 
-from midchart.core.cohorts.files import parse_xml, xml_text
-from midchart.core.cohorts.tables import opened
 from midchart.core.errors import DataError
 from midchart.core.fhir.values import clean, first_object, objects
-from midchart.core.parsing import read_json
+from midchart.core.parsing import parse_xml, read_json, xml_text
+from midchart.core.storage.sources import DAMAGED, Source
 from midchart.core.types import Skip
 
 _MARK = b'"resourceType"'
@@ -26,8 +22,6 @@ _BY_LINE = (".ndjson", ".jsonl")
 SUFFIXES = (".json", *_BY_LINE)
 """Endings of files that may hold resources, without ``.gz``."""
 _BLOCK = 1 << 20
-_DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
-"""Errors raised for a truncated or invalid gzip file."""
 _SERVER = re.compile(r"(https?://.+)/[A-Z][A-Za-z]+/[^/?#|]+(?:/_history/[^/]+)?\Z")
 
 
@@ -118,29 +112,28 @@ def _is_bundle(document: Any) -> bool:
     return isinstance(document, dict) and document.get("resourceType") == "Bundle"
 
 
-def read_members(path: Path, name: str, reasons: Reasons) -> Iterator[tuple[Member, MemberPlace]]:
-    """Each resource of a file, ``name`` in messages, with its place.
+def read_members(source: Source, reasons: Reasons) -> Iterator[tuple[Member, MemberPlace]]:
+    """Each resource of a file with its place.
 
-    Lines that are no JSON enter ``reasons``; raises DataError or OSError where the file is none.
+    Lines that are no JSON enter ``reasons``; raises DataError where the file is none.
     """
+    name = source.name
     try:
-        for document, line in _documents(path, name, reasons):
+        for document, line in _documents(source, name, reasons):
             for number, member in enumerate(members(document), 1):
                 yield member, MemberPlace(name, line or number, line is not None)
     except UnicodeDecodeError:
         raise DataError(name, None, "is not UTF-16 text", "save it as UTF-8") from None
-    except _DAMAGED:
-        raise DataError(name, None, "is a damaged gzip file", "export it again") from None
 
 
-def _documents(path: Path, name: str, reasons: Reasons) -> Iterator[tuple[Any, int | None]]:
+def _documents(source: Source, name: str, reasons: Reasons) -> Iterator[tuple[Any, int | None]]:
     """The documents of a file, each with its line; None where the file is one document."""
-    with opened(path) as file:
-        if ending(path) == ".xml":
+    with source.open() as file:
+        if source.ending == ".xml":
             yield read_xml_document(file.read(), name), None
             return
         first, second = file.readline(_BLOCK), file.readline(_BLOCK)
-        by_line = ending(path) in _BY_LINE or _holds_lines(first, second)
+        by_line = source.ending in _BY_LINE or _holds_lines(first, second)
         encoding = json.detect_encoding(first[:4])
         file.seek(0)
         if not encoding.startswith("utf-8"):
@@ -170,30 +163,18 @@ def _holds_lines(first: bytes, second: bytes) -> bool:
     return True
 
 
-def ending(path: Path) -> str:
-    """The ending of a file's name in lower case, without ``.gz``."""
-    return Path(path.stem).suffix.lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
-
-
-def stem(path: Path) -> str:
-    """A file's name without its endings."""
-    return Path(path.stem).stem if path.suffix.lower() == ".gz" else path.stem
-
-
-def names_type(path: Path, unread: bool = True) -> bool:
+def names_type(source: Source, unread: bool = True) -> bool:
     """Whether a file names a resourceType; ``unread`` where it may not be opened (a link out of the
     cohort's folder, a pipe)."""
     end = b""
     try:
-        with opened(path) as file:
+        with source.open() as file:
             while block := file.read(_BLOCK):
                 if _MARK in (end + block).replace(b"\0", b""):
                     return True
                 end = block[-2 * len(_MARK) :]
-    except _DAMAGED:
-        return True  # it is named when it is read
-    except OSError:
-        return unread
+    except DataError as error:
+        return unread or error.reason == DAMAGED  # it is named when it is read
     return False
 
 

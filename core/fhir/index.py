@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
 from itertools import chain
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 import msgspec
@@ -23,7 +23,7 @@ from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.identity import Demographics, Key, People, record_names
 from midchart.core.cohorts.status import Status
 from midchart.core.fhir.events import READ, contains_read
-from midchart.core.fhir.files import Member, MemberPlace, Reasons, stem
+from midchart.core.fhir.files import Member, MemberPlace, Reasons
 from midchart.core.fhir.status import status_of, unknown_modifier
 from midchart.core.fhir.values import (
     Resource,
@@ -35,6 +35,7 @@ from midchart.core.fhir.values import (
     person_name,
     reference,
 )
+from midchart.core.storage.sources import Source
 
 NOT_CLINICAL = {
     kind: why
@@ -549,6 +550,6 @@ def _label(authority: str, long: bool) -> str:
     name, _, number = name.partition("#")
     path = PurePosixPath(name)
     if f"{kind}:" == BUNDLE:
-        path = path.with_name(stem(Path(path)))
+        path = path.with_name(Source.named(name).stem)
     text = str(path).replace("/", "-") if long else path.name
     return "-".join(filter(None, (text.strip(".") or "export", number)))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from midchart.core.interfaces import Loader
+from typing import TYPE_CHECKING
+
 from midchart.core.registry import Registry
 
-LOADERS: Registry[Loader] = Registry("loader", "midchart.core.loaders")
+if TYPE_CHECKING:
+    from midchart.core.cohorts.base import CohortLoader
+
+LOADERS: Registry[CohortLoader] = Registry("loader", "midchart.core.loaders")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-import zlib
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Annotated, Any
 from xml.etree.ElementTree import Element
 
@@ -25,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.columns import parse_time
-from midchart.core.cohorts.files import LoadLog, entries_of, read_start, read_text, read_xml
+from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.records import (
     Entry,
     GoldSource,
@@ -35,10 +34,11 @@ from midchart.core.cohorts.records import (
     opaque_id,
     task_type_of,
 )
-from midchart.core.cohorts.tables import accept_long_cells, check_columns, opened, read_table
+from midchart.core.cohorts.tables import accept_long_cells, check_columns, read_table
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
 from midchart.core.parsing import read_document, read_json
+from midchart.core.storage.sources import Source
 from midchart.core.text import content_words
 from midchart.core.text.choices import correct_option
 from midchart.core.text.prompt import NOT_DOCUMENTED
@@ -113,14 +113,12 @@ class BenchmarkLoader(RecordLoader):
     shape: str
 
     @abstractmethod
-    def enter(self, file: Path, to: BenchmarkFile) -> None:
+    def enter(self, file: Source, to: BenchmarkFile) -> None:
         """Enter the records and questions of a file; raises DataError where there is none."""
 
-    def read_file(
-        self, file: Path, name: str, patients: PatientEntries, questions: Questions
-    ) -> None:
+    def read_file(self, file: Source, patients: PatientEntries, questions: Questions) -> None:
         """Enter all records and questions; what cannot be used is skipped with its reason."""
-        self.enter(file, BenchmarkFile(name, self.shape, patients, questions))
+        self.enter(file, BenchmarkFile(file.name, self.shape, patients, questions))
 
 
 def objects(content: object, *path: str) -> list[Any]:
@@ -177,9 +175,9 @@ class Squad(BenchmarkLoader):
         "it needs data[].paragraphs[].{context, qas[].{question, answers[].{text, answer_start}}}"
     )
 
-    def enter(self, file: Path, to: BenchmarkFile) -> None:
+    def enter(self, file: Source, to: BenchmarkFile) -> None:
         """A record an article."""
-        content = read_json(read_text(file, to.name), to.name, remedy="download it again")
+        content = file.json("download it again")
         articles = objects(content, "data")
         if not articles:
             raise DataError(to.name, 1, "holds no list of articles", self.shape)
@@ -254,9 +252,9 @@ class MedCalc(BenchmarkLoader):
     suffix, marks, marks_in_line = ".csv", tuple(map(str.encode, MEDCALC)), True
     unit, shape = "note", "add it"
 
-    def enter(self, file: Path, to: BenchmarkFile) -> None:
+    def enter(self, file: Source, to: BenchmarkFile) -> None:
         """A record a row, of which those with the same note are one."""
-        for row in read_table(file, to.name, MEDCALC, to.log, ","):
+        for row in read_table(file, MEDCALC, to.log):
             text = row.get("Patient Note").replace("\r\n", "\n").replace("\r", "\n")
             number = row.get("Row Number") or str(row.line)
             id = _ID.sub("_", row.get("Note ID") or f"n{number}")[:120]
@@ -337,30 +335,29 @@ def _case(case: Element, key: _ArchehrKey | None) -> LabelledCase:
     return LabelledCase(places, labels, text, question, " ".join(answer.split()))
 
 
-def _cases(file: Path, name: str, log: LoadLog) -> Iterator[tuple[str, LabelledCase]]:
+def _cases(file: Source, log: LoadLog) -> Iterator[tuple[str, LabelledCase]]:
     """Id and case of each case of a file; keys that cannot be read are skipped."""
-    path, keys = _key_file(file), dict[str, _ArchehrKey]()
-    if not path.is_file():
-        log.warn(f"{name}: no {path.name} is in its folder — questions lack evidence")
+    key, keys = _key_file(file), dict[str, _ArchehrKey]()
+    if not key.is_file():
+        log.warn(f"{file.name}: no {key.path.name} is in its folder — questions lack evidence")
     else:
-        key_name = str(PurePath(name).with_name(path.name))
-        with log.skipping(key_name):
-            content = read_text(path, key_name).encode()
-            stated = read_document(content, key_name, _KEYS, "see the format of ArchEHR-QA")
+        with log.skipping():
+            content = key.text().encode()
+            stated = read_document(content, key.name, _KEYS, "see the format of ArchEHR-QA")
             keys = {one.case_id: one for one in _KEYS.validate_python(stated)}
-    for number, case in enumerate(read_xml(file, name).iterfind("case"), 1):
+    for number, case in enumerate(file.xml().iterfind("case"), 1):
         id = case.get("id") or str(number)
         yield id, _case(case, keys.get(id))
 
 
-def _key_file(file: Path) -> Path:
-    return file.with_name(f"{file.stem}_key.json")
+def _key_file(file: Source) -> Source:
+    return file.beside(f"{file.stem}_key.json")
 
 
 def labelled_cases(path: Path) -> dict[str, LabelledCase]:
     """The cases of the files at ``path``, a folder or one file, by id; raises DataError."""
-    files = entries_of(path, "*.xml")
-    return {id: case for file in files for id, case in _cases(file, file.name, LoadLog())}
+    files = Source.at(path).entries("*.xml")
+    return {id: case for file in files for id, case in _cases(file, LoadLog())}
 
 
 @LOADERS.register("archehr_qa")
@@ -374,13 +371,13 @@ class ArchEhrQa(BenchmarkLoader):
     suffix, marks, sniffed = ".xml", (b"<annotations", b"<case"), 1 << 14
     unit, shape = "case", "see the format of ArchEHR-QA"
 
-    def companions(self, place: Path) -> list[Path]:
+    def companions(self, place: Source) -> list[Source]:
         """The key of a file of cases."""
         return [_key_file(place)] if place.is_file() else []
 
-    def enter(self, file: Path, to: BenchmarkFile) -> None:
+    def enter(self, file: Source, to: BenchmarkFile) -> None:
         """A record a case."""
-        for id, case in _cases(file, to.name, to.log):
+        for id, case in _cases(file, to.log):
             if not case.note:
                 to.skip(f"case {id}", "has no sentence")
                 continue
@@ -501,15 +498,14 @@ class LongHealth(BenchmarkLoader):
     suffix, marks = ".json", (b'"texts"',)
     unit, shape = "patient", "see LongHealth's format"
 
-    def has_marks(self, path: Path) -> bool:
+    def has_marks(self, file: Source) -> bool:
         """Whether a file has the marks and opens with an object of objects."""
         opening = rb'\s*(?:\xef\xbb\xbf)?\s*\{\s*"[^"]*"\s*:\s*\{'
-        return super().has_marks(path) and bool(re.match(opening, read_start(path, 400)))
+        return super().has_marks(file) and bool(re.match(opening, file.start(400)))
 
-    def enter(self, file: Path, to: BenchmarkFile) -> None:
+    def enter(self, file: Source, to: BenchmarkFile) -> None:
         """A record a patient."""
-        text = read_text(file, to.name)
-        content = read_json(text, to.name, remedy="download it again", unique=True)
+        content = file.json("download it again", unique=True)
         for key, stated in content.items():
             try:
                 patient = _LonghealthPatient.model_validate(stated)
@@ -621,24 +617,24 @@ def _notes_in(question: _EhrnoteqaQuestion, line: int) -> list[Entry]:
     ]
 
 
-def _discharge(folder: Path, patients: set[str]) -> dict[str, list[Entry]]:
+def _discharge(files: Sequence[Source], patients: set[str]) -> dict[str, list[Entry]]:
     """The summaries of patients in MIMIC-IV-Note's table, where it is there; raises DataError."""
     notes: dict[str, list[Entry]] = defaultdict(list)
-    path = next((folder / name for name in NOTES if (folder / name).is_file()), None)
-    if path is None or not patients:
+    table = next(filter(Source.is_file, files), None)
+    if table is None or not patients:
         return notes
     accept_long_cells()
     try:
-        with opened(path) as raw, io.TextIOWrapper(raw, "utf-8-sig", newline="") as file:
+        with table.open() as raw, io.TextIOWrapper(raw, "utf-8-sig", newline="") as file:
             rows = csv.DictReader(file)
-            check_columns(list(rows.fieldnames or ()), DISCHARGE, path.name)
+            check_columns(list(rows.fieldnames or ()), DISCHARGE, table.name)
             for number, row in enumerate(rows, 1):
                 note, id, visit, time, text = (row[column] or "" for column in DISCHARGE)
                 if id.strip() in patients:
                     notes[id.strip()].append(_summary(time, text, note, number, visit))
-    except (EOFError, UnicodeDecodeError, csv.Error, zlib.error, OSError):
+    except (UnicodeDecodeError, csv.Error):
         reason, remedy = "cannot be read to its end", "download it again"
-        raise DataError(path.name, None, reason, remedy) from None
+        raise DataError(table.name, None, reason, remedy) from None
     return notes
 
 
@@ -656,15 +652,15 @@ class EhrNoteQa(BenchmarkLoader):
     unit = "patient"
     shape = "see the format of EHRNoteQA"
 
-    def companions(self, place: Path) -> list[Path]:
+    def companions(self, place: Source) -> list[Source]:
         """MIMIC's discharge summaries, for a file of questions."""
-        return [place.with_name(name) for name in NOTES] if place.is_file() else []
+        return list(map(place.beside, NOTES)) if place.is_file() else []
 
-    def enter(self, file: Path, to: BenchmarkFile) -> None:
+    def enter(self, file: Source, to: BenchmarkFile) -> None:
         """A record a patient asked about: notes of the questions' file, or MIMIC's."""
         asked: dict[str, list[tuple[int, _EhrnoteqaQuestion]]] = defaultdict(list)
         unread: list[DataError] = []
-        for number, line in enumerate(read_text(file, to.name).split("\n"), 1):
+        for number, line in enumerate(file.text().split("\n"), 1):
             if line.strip():
                 try:
                     read = _EhrnoteqaQuestion.model_validate(read_json(line, to.name, number))
@@ -675,8 +671,9 @@ class EhrNoteQa(BenchmarkLoader):
                 except DataError as error:
                     unread.append(error)
         notes = {id: _notes_in(lines[0][1], lines[0][0]) for id, lines in asked.items()}
-        to.log.opened.update(self.companions(file))
-        notes |= _discharge(file.parent, {id for id, of in notes.items() if not of})
+        tables = self.companions(file)
+        to.log.opened.update(tables)
+        notes |= _discharge(tables, {id for id, of in notes.items() if not of})
         for id, lines in asked.items():
             if not notes[id]:
                 reason = f"has no notes of the patients — put MIMIC-IV-Note's {NOTES[0]} into its "

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from xml.etree.ElementTree import Element
 
 from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.columns import BY_FILE, BY_NUMBER, PATIENTS
-from midchart.core.cohorts.files import DEEP, LoadLog, entries_of, read_xml, shown, xml_kind
+from midchart.core.cohorts.files import LoadLog, xml_kind
 from midchart.core.cohorts.identity import Demographics, Key, People, record_names
 from midchart.core.cohorts.manifest import column_settings
 from midchart.core.cohorts.records import (
@@ -33,6 +33,7 @@ from midchart.core.documents.ccda_sections import (
 )
 from midchart.core.documents.payloads import payload_text
 from midchart.core.loaders import LOADERS
+from midchart.core.storage.sources import DEEP, Source
 
 _SOCIAL_SECURITY = "2.16.840.1.113883.4.1"
 
@@ -154,29 +155,27 @@ class Ccda(RecordLoader):
     suffix, deep = (".xml", ".ccd", ".ccda", ".cda", ".txt"), True
     unit = "document"
 
-    def files(self, place: Path) -> list[Path]:
+    def files(self, place: Source) -> list[Source]:
         """The documents; text files among them only where each is one, else they are notes."""
         documents = super().files(place)
-        texts = {one for one in entries_of(place, DEEP) if one.suffix.lower() == ".txt"}
+        texts = {one for one in place.entries(DEEP) if one.ending == ".txt"}
         return (
             documents if texts <= {*documents} else [one for one in documents if one not in texts]
         )
 
-    def has_marks(self, path: Path) -> bool:
+    def has_marks(self, file: Source) -> bool:
         """Whether the root element at the head of a file is a clinical document."""
-        return xml_kind(path) == "cda"
+        return xml_kind(file) == "cda"
 
-    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
+    def read(self, place: Source, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """Records of the documents' patients, and the questions of tables in the folder."""
         documents: list[_CcdaDocument] = []
         for file in self.files(place):
-            log.opened.add(file)
-            with log.skipping(shown(file, root)):
-                name = shown(file, root)
-                roots = documents_in(read_xml(file, name))
+            with log.reading(file):
+                name, roots = file.name, documents_in(file.xml())
                 names = [f"{name}#{n}" for n in range(1, len(roots) + 1)] if roots[1:] else [name]
                 documents += map(_read_document, roots, names)
-        setting = column_settings(root, log).get(PATIENTS)
+        setting = column_settings(place.root, log).get(PATIENTS)
         if setting == BY_FILE:
             documents = [
                 replace(one, key=(PurePosixPath(one.name).stem, one.key[1])) for one in documents

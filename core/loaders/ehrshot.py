@@ -14,8 +14,9 @@ from pathlib import Path
 
 from midchart.core.cohorts.base import EventLoader
 from midchart.core.cohorts.columns import MISSING
-from midchart.core.cohorts.files import LoadLog, entries_of, reading_file, shown
+from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.labelled import (
+    PICKLES,
     EventFiles,
     read_labels,
     text_value,
@@ -29,6 +30,7 @@ from midchart.core.loaders import LOADERS
 from midchart.core.sequences.build import RawTable, patient_id
 from midchart.core.sequences.store import LabelRows
 from midchart.core.storage.rows import literal
+from midchart.core.storage.sources import Source
 from midchart.core.storage.sql_files import csv_source
 
 ASSETS = "EHRSHOT_ASSETS"
@@ -36,17 +38,15 @@ EVENTS = "data/ehrshot.csv"
 _SPLITS = "splits/person_id_map.csv"
 
 
-def _csv_sql(file: Path, name: str, needed: tuple[str, ...]) -> tuple[list[str], str]:
+def _csv_sql(file: Source, needed: tuple[str, ...]) -> tuple[list[str], str]:
     """The columns of a CSV and the SQL that reads it; raises DataError."""
-    with reading_file(name):
-        header = read_head(file, ",", needed).header
-    check_columns(header, needed, name, most=MOST_CSV_COLUMNS)
-    return header, csv_source(file, header)
+    header = read_head(file, needed).header
+    check_columns(header, needed, file.name, most=MOST_CSV_COLUMNS)
+    return header, csv_source(file.sql, header)
 
 
-def _events(file: Path, root: Path) -> RawTable:
-    name = shown(file, root)
-    header, table = _csv_sql(file, name, ("patient_id", "start", "code", "value"))
+def _events(file: Source) -> RawTable:
+    header, table = _csv_sql(file, ("patient_id", "start", "code", "value"))
     number = "try_cast(value AS FLOAT)"
     missing = ", ".join(map(literal, sorted(MISSING)))
     optional = {
@@ -60,13 +60,12 @@ def _events(file: Path, root: Path) -> RawTable:
         f"CASE WHEN {number} IS NULL AND value NOT IN ({missing}) THEN value END AS x, "
         f"{optional['u']} AS u, {optional['k']} AS k FROM {table}"
     )
-    return RawTable(name, select, (file,), time_needed=True, csv=True)
+    return RawTable(file.name, select, (file,), time_needed=True, csv=True)
 
 
-def _splits(file: Path, root: Path, log: LoadLog) -> Mapping[int, str]:
-    name = shown(file, root)
+def _splits(file: Source, log: LoadLog) -> Mapping[int, str]:
     try:
-        rows = read_table(file, name, ("split", "omop_person_id"), log, ",")
+        rows = read_table(file, ("split", "omop_person_id"), log)
     except DataError as error:
         log.warn(f"{error} — no patient is in a split")
         return {}
@@ -76,37 +75,37 @@ def _splits(file: Path, root: Path, log: LoadLog) -> Mapping[int, str]:
         (row.line, int(id[1]) if id else None, row.get("split"))
         for row, id in zip(rows, ids, strict=True)
     )
-    return unique_splits(parsed, name, log)
+    return unique_splits(parsed, file.name, log)
 
 
-def _labels(file: Path, root: Path, log: LoadLog) -> LabelRows:
-    name = shown(file, root)
-    _, table = _csv_sql(file, name, ("patient_id", "prediction_time", "value"))
+def _labels(file: Source, log: LoadLog) -> LabelRows:
+    _, table = _csv_sql(file, ("patient_id", "prediction_time", "value"))
     return read_labels(
         f"SELECT {patient_id('patient_id')} AS p, "
         "epoch_us(try_cast(prediction_time AS TIMESTAMP)) AS t, "
         f"{text_value('value')} AS y FROM {table}",
-        name,
+        file.name,
         log,
         csv=file,
     )
 
 
-def _assets(place: Path) -> Path | None:
+def _assets(place: Source) -> Source | None:
     if place.is_file():
-        return place.parent.parent if place.name == "ehrshot.csv" else None
-    for folder in (place, place / ASSETS):
-        if (folder / EVENTS).is_file():
-            return folder
-    return place / ASSETS if (place / ASSETS).is_dir() else None
+        above = Source(place.path.parent.parent, place.root)
+        return above if place.path.name == "ehrshot.csv" else None
+    inside = place.within(ASSETS)
+    if place.within(EVENTS).is_file():
+        return place
+    return inside if inside.is_folder() else None
 
 
-def _label_files(assets: Path) -> list[Path]:
-    return entries_of(assets, "benchmark/*/labeled_patients.csv")
+def _label_files(assets: Source) -> list[Source]:
+    return assets.entries("benchmark/*/labeled_patients.csv")
 
 
-def _is_pickle(place: Path) -> bool:
-    return place.is_file() and place.suffix.lower() in (".pkl", ".pickle")
+def _is_pickle(place: Source) -> bool:
+    return place.is_file() and place.ending in PICKLES
 
 
 @LOADERS.register("ehrshot")
@@ -119,39 +118,40 @@ class Ehrshot(EventLoader):
     licence = "EHRSHOT data use agreement: research only, no sharing with third parties"
     deidentified = "yes"
 
-    def accepts(self, path: str) -> bool:
+    def accepts(self, place: Source) -> bool:
         """EHRSHOT_ASSETS, a folder that holds it, its ehrshot.csv, or one of its pickles."""
-        return _assets(Path(path)) is not None or _is_pickle(Path(path))
+        return _assets(place) is not None or _is_pickle(place)
 
     def root(self, place: Path) -> Path:
         """The folder named, or EHRSHOT_ASSETS for its CSV."""
-        return place if place.is_dir() else _assets(place) or place.parent
+        is_events = place.is_file() and place.name == "ehrshot.csv"
+        return place.parent.parent if is_events else super().root(place)
 
-    def companions(self, place: Path) -> list[Path]:
+    def companions(self, place: Source) -> list[Source]:
         """Splits and labels, for the file of events."""
         assets = _assets(place)
         if assets is None or not place.is_file():
             return []
-        return [assets / _SPLITS, *_label_files(assets)]
+        return [assets.within(_SPLITS), *_label_files(assets)]
 
-    def open_files(self, place: Path, log: LoadLog) -> EventFiles:
+    def open_files(self, place: Source, log: LoadLog) -> EventFiles:
         """Raises DataError for a pickle and where there are no events."""
         if _is_pickle(place):
             raise DataError(
-                place.name, None, "is a pickle, and opening one runs whatever it holds",
+                place.path.name, None, "is a pickle, and opening one runs whatever it holds",
                 f"name the folder with {EVENTS}; pickled features are refused",
             )  # fmt: skip
-        assets, root = _assets(place), self.root(place)
+        assets = _assets(place)
         if assets is None:
-            raise DataError(str(place), None, f"holds no {EVENTS}", "name EHRSHOT_ASSETS")
-        tasks = {file.parent.name: partial(_labels, file, root) for file in _label_files(assets)}
+            raise DataError(str(place.path), None, f"holds no {EVENTS}", "name EHRSHOT_ASSETS")
+        tasks = {file.path.parent.name: partial(_labels, file) for file in _label_files(assets)}
         if not tasks:
             log.warn("benchmark holds no labeled_patients.csv — there are no labels")
-        warn_of_pickles(root, assets, log)
+        warn_of_pickles(assets, log)
         return EventFiles(
-            root,
-            _events(assets / EVENTS, root),
-            partial(_splits, assets / _SPLITS, root),
+            place.root,
+            _events(assets.within(EVENTS)),
+            partial(_splits, assets.within(_SPLITS)),
             with_findings(tasks),
             names=lambda log: {},
         )

@@ -13,13 +13,13 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
 from pydantic import ValidationError
 
 from midchart.core.cohorts.base import RecordLoader
-from midchart.core.cohorts.files import DEEP, LoadLog, entries_of, shown, xml_kind
+from midchart.core.cohorts.files import LoadLog, xml_kind
 from midchart.core.cohorts.kept_questions import QUESTIONS_FILE, SETS_FILE
 from midchart.core.cohorts.manifest import FILE
 from midchart.core.cohorts.records import (
@@ -40,10 +40,8 @@ from midchart.core.fhir.files import (
     Member,
     MemberPlace,
     Reasons,
-    ending,
     names_type,
     read_members,
-    stem,
 )
 from midchart.core.fhir.index import (
     BUNDLE,
@@ -57,6 +55,7 @@ from midchart.core.fhir.index import (
 )
 from midchart.core.fhir.values import Resource, clean, concept, moment, objects
 from midchart.core.loaders import LOADERS
+from midchart.core.storage.sources import DEEP, Source
 from midchart.core.types import Cohort, Record, Skip
 
 _NO_PART = frozenset((FILE, QUESTIONS_FILE, SETS_FILE))
@@ -126,28 +125,26 @@ class Fhir(RecordLoader):
     title = "FHIR R4 (bundles and resources in JSON or XML, NDJSON of a bulk export)"
     source = "FHIR R4"
 
-    def accepts(self, path: str) -> bool:
+    def accepts(self, place: Source) -> bool:
         """Whether a file names a resourceType, or is FHIR in XML."""
-        return any(_is_fhir(file, unread=False) for file in _files(Path(path)))
+        return any(_is_fhir(file, unread=False) for file in _files(place))
 
-    def files(self, place: Path) -> list[Path]:
+    def files(self, place: Source) -> list[Source]:
         """The files that name a resourceType or are FHIR in XML, also those in sub-folders."""
-        return [path for path in _files(place) if _is_fhir(path)]
+        return list(filter(_is_fhir, _files(place)))
 
-    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
+    def read(self, place: Source, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """All resources indexed by patient."""
         index, resources = ResourceIndex(log), set(self.files(place))
-        for path in _files(place):
-            name = shown(path, root)
-            if path in resources:
-                log.opened.add(path)
-                with log.skipping(name):
-                    folder = _folder(index, path, place)
-                    for member, at in read_members(path, name, index.skipped):
+        for file in _files(place):
+            if file in resources:
+                with log.reading(file):
+                    folder = _folder(index, file, place)
+                    for member, at in read_members(file, index.skipped):
                         index.enter(member, _scope(index, member, at, folder), at)
-            elif ending(path) in SUFFIXES:
-                log.opened.add(path)
-                log.warn(f"{name}: names no resourceType — the file is not read")
+            elif file.ending in SUFFIXES:
+                log.opened.add(file)
+                log.warn(f"{file.name}: names no resourceType — the file is not read")
         patients = index.finish()
         for skip in index.skipped.skips():
             log.skip(skip.file, skip.line, skip.reason)
@@ -160,29 +157,29 @@ class Fhir(RecordLoader):
             why = why_unread(kind)
             log.warn(f"{unread[kind]:,} {kind} resources are not part of a record — {why}")
         if not patients:
-            raise log.nothing_read(place.name, "holds no Patient")
+            raise log.nothing_read(place.path.name, "holds no Patient")
         readers = {name: partial(_record, index, name, *held) for name, held in patients.items()}
         records = ReadRecords(readers, log, _aliases(patients))
         return records, read_question_tables(tables_in(place), records, log)
 
 
-def _files(place: Path) -> list[Path]:
+def _files(place: Source) -> list[Source]:
     """A file, or those of a folder and of its sub-folders that Midchart did not write."""
-    inside = entries_of(place, DEEP)
-    return [path for path in inside if path.is_file() and path.name not in _NO_PART]
+    inside = filter(Source.is_file, place.entries(DEEP))
+    return [file for file in inside if file.path.name not in _NO_PART]
 
 
-def _is_fhir(path: Path, unread: bool = True) -> bool:
+def _is_fhir(file: Source, unread: bool = True) -> bool:
     """Whether a file holds FHIR; ``unread`` of one of its endings that may not be opened."""
-    if path.suffix.lower() == ".xml":
-        return xml_kind(path) == "fhir"
-    return ending(path) in SUFFIXES and names_type(path, unread)
+    if file.ending == ".xml":
+        return xml_kind(file) == "fhir"
+    return file.ending in SUFFIXES and names_type(file, unread)
 
 
-def _folder(index: ResourceIndex, path: Path, place: Path) -> Scope:
+def _folder(index: ResourceIndex, file: Source, place: Source) -> Scope:
     """The scope of the export that a file is part of: its folder, unless that is named after a
     resource type; then the folder around it."""
-    parts = path.parent.relative_to(place).parts if place.is_dir() else ()
+    parts = file.path.parent.relative_to(place.path).parts if place.is_folder() else ()
     scope = index.scope(EXPORT, None, True)
     for depth, part in enumerate(parts, 1):
         name = re.sub(r"[^a-z]", "", part.partition(".")[0].lower())
@@ -210,8 +207,9 @@ def _aliases(patients: Mapping[str, tuple[Entered | None, list[Entered]]]) -> di
             by_file.setdefault(file, set()).add(name)
     aliases: dict[str, str | None] = {}
     for file, (record, *others) in by_file.items():
-        if not others and stem(Path(file)) not in patients:
-            for alias in {file, Path(file).name, stem(Path(file))}:
+        stem = Source.named(file).stem
+        if not others and stem not in patients:
+            for alias in {file, PurePath(file).name, stem}:
                 known = aliases.setdefault(alias, record)
                 aliases[alias] = record if known == record else None
     return aliases
@@ -264,11 +262,10 @@ def invalid_resources(cohort: Cohort) -> list[Skip]:
         raise InputError(f"validate: {cohort.manifest.name} is not in FHIR — leave it out")
     if not can_validate():
         raise InputError(f"validate: fhir.resources is not installed — {INSTALL}")
-    place, log, reasons = Path(cohort.path), LoadLog(), Reasons()
-    root = Fhir().root(place)
-    for path in Fhir().files(place):
-        with log.skipping(shown(path, root)):
-            for member, at in read_members(path, shown(path, root), reasons):
+    log, reasons = LoadLog(), Reasons()
+    for file in Fhir().files(Source.at(cohort.path)):
+        with log.skipping():
+            for member, at in read_members(file, reasons):
                 if member.resource is not None or not member.deleted:
                     for reason in sorted({*_invalid(member.resource)}):
                         reasons.add(*at[:2], reason)

@@ -11,13 +11,13 @@ from collections import Counter
 from itertools import islice
 from pathlib import Path
 
+from midchart.core.cohorts.base import CohortLoader
 from midchart.core.cohorts.columns import known_names
-from midchart.core.cohorts.files import DEEP, entries_of, read_start, reading_file
-from midchart.core.cohorts.tables import DELIMITERS, header_of, table_kind
+from midchart.core.cohorts.tables import DELIMITERS, header_of
 from midchart.core.errors import DataError
-from midchart.core.interfaces import Loader
 from midchart.core.loaders import LOADERS
 from midchart.core.loaders.plain_notes import COLUMNS, NEEDED
+from midchart.core.storage.sources import DEEP, Source, reading_file
 
 _MOST_FILES, _MOST_ENDINGS, _HEAD = 200, 4, 1 << 14
 _ROOT = re.compile(rb"[\xef\xbb\xbf \r\n\t]*<(?![?!])(?:[\w.-]{1,40}:)?([A-Za-z][\w.-]{0,40})")
@@ -47,42 +47,43 @@ _MARKS: tuple[tuple[bytes, str], ...] = (
 """What files of a kind hold near their beginning, and the format that they are nearest to."""
 
 
-def find_loader(path: str | Path) -> Loader:
+def find_loader(path: str | Path) -> CohortLoader:
     """The first loader that accepts a path; raises DataError where the path or a loader is
     missing."""
-    place = Path(path)
-    with reading_file(str(place)):
-        place.stat()
+    with reading_file(str(path)):
+        Path(path).stat()
+        source = Source.at(path)
         for loader in map(LOADERS.build, LOADERS.names()):
-            if loader.accepts(str(place)):
+            if loader.accepts(source):
                 return loader
-        raise DataError(str(place), None, *_why_not(place))
+        raise DataError(str(path), None, *_why_not(source))
 
 
-def _why_not(place: Path) -> tuple[str, str]:
-    """Reason and remedy for a path that no loader reads."""
+def _why_not(source: Source) -> tuple[str, str]:
+    """Reason and remedy for what no loader reads."""
+    place = source.path
     zips = sorted(place.glob("*.zip")) if place.is_dir() else []
     if len(zips) > 1:
         return f"holds {len(zips)} zip files", f"name one of them, as {zips[0].name}"
     if place.is_dir() and (place / "metadata" / "codes.parquet").exists():
         return "holds the metadata of MEDS and no events", "add data/*.parquet"
     # What it holds, by the endings of files, and the first file that is near to a format.
-    files = list(islice(filter(Path.is_file, entries_of(place, DEEP)), _MOST_FILES))
-    endings = Counter(file.suffix.lower() or "no ending" for file in files)
+    files = list(islice(filter(Source.is_file, source.entries(DEEP)), _MOST_FILES))
+    endings = Counter(file.path.suffix.lower() or "no ending" for file in files)
     most = ", ".join(f"{n:,} {ending}" for ending, n in endings.most_common(_MOST_ENDINGS))
     seen = f"the folder holds files ({most})" if files else "the folder holds no file"
     if place.is_file():
         seen = f"it is a file of {place.stat().st_size:,} bytes ({place.suffix or 'no ending'})"
-    near = ((file.name, name) for file in files if (name := _nearest(file)))
+    near = ((file.path.name, name) for file in files if (name := _nearest(file)))
     known = "known: " + "; ".join(LOADERS.get(name).title for name in LOADERS.names())  # pyright: ignore
     remedy = next((f"{file} is nearest to {name}; {known}" for file, name in near), known)
     return f"is in no format that is known here: {seen}", remedy
 
 
-def _nearest(file: Path) -> str:
+def _nearest(file: Source) -> str:
     """The format that a file is nearest to and what it lacks of it, or ""."""
-    if table_kind(file) not in DELIMITERS:
-        head = read_start(file, _HEAD)
+    if file.ending not in DELIMITERS:
+        head = file.start(_HEAD)
         mark = next((name for text, name in _MARKS if text in head), "")
         root = _ROOT.match(head)
         return mark or (f"no format (its root element is {root[1].decode()})" if root else "")

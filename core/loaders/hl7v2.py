@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 import hl7
 
 from midchart.core.cohorts.base import RecordLoader
-from midchart.core.cohorts.files import LoadLog, read_start, shown
+from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.identity import Key, People, record_names
 from midchart.core.cohorts.records import (
     Entry,
@@ -23,11 +23,11 @@ from midchart.core.cohorts.records import (
     ReadRecords,
     read_with_questions,
 )
-from midchart.core.cohorts.tables import decoded, read_bytes
 from midchart.core.documents.hl7v2_segments import Hl7Message, messages_of
 from midchart.core.documents.payloads import cell_text, payload_text
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
+from midchart.core.storage.sources import Source
 
 
 @LOADERS.register("hl7v2")
@@ -40,19 +40,17 @@ class Hl7v2(RecordLoader):
     suffix = (".hl7", ".hl7v2", ".txt", ".dat", ".msg", ".er7", ".oru", ".mdm", ".adt")
     deep = True
 
-    def has_marks(self, path: Path) -> bool:
+    def has_marks(self, file: Source) -> bool:
         """Whether a file begins with the head of a message or of a batch."""
-        head = read_start(path, 64).replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe\x0b\r\n ")
+        head = file.start(64).replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe\x0b\r\n ")
         return re.match(rb"(?:MSH|FHS|BHS)[^\w\s]", head) is not None
 
-    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
+    def read(self, place: Source, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """The messages' patients, and the questions of tables in the folder."""
         people, messages = People(log), list[tuple[Key, str, list[Entry]]]()
         for file in self.files(place):
-            name = shown(file, root)
-            log.opened.add(file)
-            with log.skipping(name):
-                messages += _read_file(file, name, people, log)
+            with log.reading(file):
+                messages += _read_file(file, people, log)
         names = record_names(key for key, *_ in messages)
         patients = PatientEntries(log)
         for key, name, entries in messages:
@@ -65,10 +63,10 @@ class Hl7v2(RecordLoader):
 
 
 def _read_file(
-    file: Path, name: str, people: People, log: LoadLog
+    file: Source, people: People, log: LoadLog
 ) -> Iterator[tuple[Key, str, list[Entry]]]:
     """The messages of a file by patient; what is left out of each enters ``log``."""
-    text, _ = decoded(read_bytes(file, name), name)
+    name, (text, _) = file.name, file.decoded()
     left_out: Counter[str] = Counter()
     total, stem = 0, PurePosixPath(name).stem
     known: set[str] = set()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 import re
-import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -23,21 +22,15 @@ from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 
 from midchart.core.cohorts.columns import DAY_FIRST, MONTH_FIRST, UNITS, Times, parse_time
-from midchart.core.cohorts.files import DEEP, entries_of, is_hidden, parse_xml, shown, xml_text
-from midchart.core.cohorts.tables import (
-    DAMAGED_FILE,
-    DELIMITERS,
-    decoded,
-    read_bytes,
-    table_head,
-    table_kind,
-)
+from midchart.core.cohorts.tables import DELIMITERS, table_head
 from midchart.core.confinement import OVER_LIMIT
 from midchart.core.documents.ccda_entries import parse_ts
 from midchart.core.documents.payloads import cell_text
 from midchart.core.errors import DataError
 from midchart.core.fhir.files import NAMESPACE
-from midchart.core.parsing import read_json
+from midchart.core.parsing import parse_xml, read_json, xml_text
+from midchart.core.storage.encodings import decoded
+from midchart.core.storage.sources import DEEP, Source, is_hidden
 from midchart.core.text import event_text
 from midchart.core.text.markup import is_deleted
 from midchart.core.types import Cohort
@@ -95,15 +88,14 @@ def leaves_of(cohort: Cohort) -> list[dict[str, Any]]:
 
 def _entries(cohort: Cohort) -> Iterator[tuple[Outcome, str, str]]:
     """What became of each leaf, its address and place."""
-    place, shown_texts, reasons = Path(cohort.path), _ShownTexts(cohort), _reasons(cohort)
-    root = place if place.is_dir() else place.parent
-    for file in entries_of(place, DEEP):
-        if not file.is_file() or file.name.startswith("midchart."):
+    shown_texts, reasons = _ShownTexts(cohort), _reasons(cohort)
+    for file in Source.at(cohort.path).entries(DEEP):
+        if not file.is_file() or file.path.name.startswith("midchart."):
             continue
-        name = shown(file, root)
+        name = file.name
         why = reasons.get((name, None)) or reasons.get((name, "files")) or ""
         why = why.partition(" — ")[0]
-        parts = [] if why == OVER_LIMIT else list(parts_of(file, name))
+        parts = [] if why == OVER_LIMIT else list(parts_of(file))
         if why and not parts:
             yield (LEFT_OUT, why), "file", name
         for part in parts:
@@ -289,25 +281,28 @@ def _administrative(format: str, address: str) -> Outcome | None:
 # Plain parsers.
 
 
-def parts_of(file: Path, name: str) -> Iterator[SourcePart]:
+def parts_of(file: Source) -> Iterator[SourcePart]:
     """The parts of a file, of its lines or of the files in it; none of one that holds no text."""
-    unreadable = (DataError, ValueError, RecursionError, csv.Error, zipfile.BadZipFile)
-    with suppress(*unreadable, *DAMAGED_FILE):  # the cohort names it
-        if file.suffix.lower() != ".zip":
-            yield from _parts(read_bytes(file, name), file, name)
+    from midchart.core.loaders.omop import LARGEST_ZIP, MOST_ZIP_FILES
+
+    with suppress(DataError, ValueError, RecursionError, csv.Error):  # the cohort names it
+        if file.ending != ".zip":
+            yield from _parts(file.content(), file.ending, file.name)
             return
-        with zipfile.ZipFile(file) as archive:
-            for inner in archive.namelist():
+        with file.zip() as archive:
+            archive.check(MOST_ZIP_FILES, LARGEST_ZIP)
+            for inner in archive.names:
+                ending = Source.named(inner).ending
                 hidden = any(map(is_hidden, Path(inner).parts))
-                if table_kind(Path(inner)) in (*DELIMITERS, "parquet") and not hidden:
-                    yield from _parts(archive.read(inner), Path(inner), f"{name}/{inner}")
+                if ending in (*DELIMITERS, ".parquet") and not hidden:
+                    with archive.open(inner) as member:
+                        yield from _parts(member.read(), ending, f"{file.name}/{inner}")
 
 
-def _parts(data: bytes, file: Path, name: str) -> Iterator[SourcePart]:
-    ending = Path(file.stem).suffix.lower() if file.suffix.lower() == ".gz" else file.suffix.lower()
-    if (kind := table_kind(file)) in DELIMITERS:
-        yield from _rows(decoded(data, name)[0], DELIMITERS[kind], name)
-    elif kind == "parquet":
+def _parts(data: bytes, ending: str, name: str) -> Iterator[SourcePart]:
+    if ending in DELIMITERS:
+        yield from _rows(decoded(data, name)[0], DELIMITERS[ending], name)
+    elif ending == ".parquet":
         yield from _parquet_rows(data, name)
     elif ending == ".json" and not data.lstrip()[:1000].count(b"}\n{"):
         yield from _json_parts(read_json(data, name, as_written=True), name)

@@ -13,13 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, partial
-from pathlib import Path
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.columns import parse_time
-from midchart.core.cohorts.files import LoadLog, entries_of, reading_file, shown
+from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.records import (
     QUESTION_COLUMNS,
     RESPONSE_COLUMNS,
@@ -34,7 +33,7 @@ from midchart.core.cohorts.records import (
 from midchart.core.cohorts.tables import TableRow, read_table
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
-from midchart.core.regular_files import open_regular
+from midchart.core.storage.sources import Source
 from midchart.core.types import Record
 
 _LINE_OF = " line"
@@ -63,13 +62,13 @@ class _HeadReadError(Exception):
     """The root element was read."""
 
 
-def _root(path: Path, name: str, head: bool = False) -> Element:
+def _root(source: Source, head: bool = False) -> Element:
     """The root element of a record's file; of its ``head`` alone, without what is in it.
 
     Raises DataError where it is not well-formed, is not in its declared encoding, has a DOCTYPE, or
     is no record of MedAlign.
     """
-    parser, builder = expat.ParserCreate(), TreeBuilder()
+    parser, builder, name = expat.ParserCreate(), TreeBuilder(), source.name
     parser.buffer_text, parser.buffer_size = True, 1 << 16
 
     def start(tag: str, attributes: dict[str, str]) -> None:
@@ -89,7 +88,7 @@ def _root(path: Path, name: str, head: bool = False) -> Element:
     parser.StartElementHandler, parser.EndElementHandler = start, builder.end
     parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = builder.data, refuse
     try:
-        with reading_file(name), open_regular(path) as file:
+        with source.open() as file:
             parser.ParseFile(file)
     except _HeadReadError:
         pass
@@ -227,13 +226,13 @@ def _warn_of(parsed: Parsed, name: str, log: LoadLog) -> None:
         log.warn(f"{name}:{line}: element <{tag[:40]}> is not known — what it says is left out")
 
 
-def read_record(path: Path, name: str, log: LoadLog, id: str | None = None) -> Record:
+def read_record(file: Source, log: LoadLog, id: str | None = None) -> Record:
     """The record of one file; ``id`` defaults to person_id, else the stem."""
-    root, parsed = _root(path, name), Parsed()
+    root, parsed = _root(file), Parsed()
     (parsed.release if root.tag == "eventstream" else parsed.sample)(root)
-    _warn_of(parsed, name, log)
-    chosen = id or root.get("person_id", "").strip() or path.stem
-    return build_record(chosen, parsed.entries, parsed.facts, name)
+    _warn_of(parsed, file.name, log)
+    chosen = id or root.get("person_id", "").strip() or file.stem
+    return build_record(chosen, parsed.entries, parsed.facts, file.name)
 
 
 _QUESTION_FILE = "clinician-instruction-responses.tsv"
@@ -253,77 +252,72 @@ class MedAlign(RecordLoader):
     )
     record_folders = ("ehrs", "medalign_ehr_xml")
 
-    def accepts(self, path: str) -> bool:
+    def accepts(self, place: Source) -> bool:
         """A file ending in .xml, or a folder with ehrs/, medalign_ehr_xml/ or such files."""
-        place = Path(path)
-        if place.is_file():
-            return place.suffix.lower() == ".xml"
-        return place.is_dir() and bool(self.record_files(place))
+        return bool(self.files(place))
 
-    def companions(self, place: Path) -> list[Path]:
+    def companions(self, place: Source) -> list[Source]:
         """The tables of questions and responses, for the folder of the records."""
-        if not place.is_dir() or (root := self.root(place)) == place:
+        if not place.is_folder() or place.path == place.root:
             return []
-        return [root / _QUESTION_FILE, root / _RESPONSE_FILE]
+        return [place.beside(_QUESTION_FILE), place.beside(_RESPONSE_FILE)]
 
-    def record_files(self, path: Path) -> list[Path]:
+    def files(self, place: Source) -> list[Source]:
         """The record files of a cohort folder, or the one file itself."""
-        if path.is_file():
-            return [path]
-        inner = (path / name for name in self.record_folders if (path / name).is_dir())
-        return [p for p in entries_of(next(inner, path)) if p.suffix.lower() == ".xml"]
+        inner = filter(Source.is_folder, map(place.within, self.record_folders))
+        return [file for file in next(inner, place).entries() if file.ending == ".xml"]
 
-    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
+    def read(self, place: Source, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """Records, instructions with gold, and the model responses that clinicians reviewed."""
-        records = self._records(place, root, log)
+        records = self._records(place, log)
         if place.is_file():
             _ = records[next(iter(records))]  # a lone file that cannot be read is an error
             return records, Questions()
-        questions = read_questions(_rows(root, _QUESTION_FILE, QUESTION_COLUMNS, log), records, log)
-        reviewed = _rows(root, _RESPONSE_FILE, RESPONSE_COLUMNS, log)
+        folder = Source.at(place.root)
+        asked = _rows(folder.within(_QUESTION_FILE), QUESTION_COLUMNS, log)
+        questions = read_questions(asked, records, log)
+        reviewed = _rows(folder.within(_RESPONSE_FILE), RESPONSE_COLUMNS, log)
         questions.responses = read_responses(reviewed, questions, records, log)
         return records, questions
 
-    def _records(self, place: Path, root: Path, log: LoadLog) -> ReadRecords:
+    def _records(self, place: Source, log: LoadLog) -> ReadRecords:
         """One record a file; of two files with one person_id the first is read."""
-        with reading_file(place.name):
-            files = self.record_files(place)
+        files = self.files(place)
         readers: dict[str, ReadRecord] = {}
         aliases: dict[str, str | None] = {}
         origin: dict[str, str] = {}
         for file in files:
-            name, id = shown(file, root), ""
-            log.opened.add(file)
-            with log.skipping(name):
-                id = _root(file, name, head=True).get("person_id", "").strip() or file.stem
+            name, id = file.name, ""
+            with log.reading(file):
+                id = _root(file, head=True).get("person_id", "").strip() or file.stem
             if id in origin:
                 log.skip(name, None, f"has the person_id of {origin[id]} — keep one of the two")
                 id = id if id == file.stem else ""
             elif id:
-                readers[id], origin[id] = partial(read_record, file, name, log, id), name
-            aliases[file.name] = alias = id or None
+                readers[id], origin[id] = partial(read_record, file, log, id), name
+            aliases[file.path.name] = alias = id or None
             # A stem that two files share belongs to neither.
             aliases[file.stem] = alias if aliases.get(file.stem, alias) == alias else None
         if not readers:
-            first = log.nothing_read(root.name, "holds no record")
+            first = log.nothing_read(place.root.name, "holds no record")
             if len(files) == 1:
                 raise first
             reason = f"none of its {len(files)} record files can be read"
-            raise DataError(root.name, None, reason, f"the first: {first.file}: {first.reason}")
+            raise DataError(
+                place.root.name, None, reason, f"the first: {first.file}: {first.reason}"
+            )
         for file in files:
             other = origin.get(file.stem)
-            if other is not None and aliases[file.name] != file.stem:
+            if other is not None and aliases[file.path.name] != file.stem:
                 log.warn(
-                    f"{shown(file, root)}: its name is the person_id of {other} — a table's "
+                    f"{file.name}: its name is the person_id of {other} — a table's "
                     "filename means the file, its person_id the record; check that they agree"
                 )
         return ReadRecords(readers, log, aliases)
 
 
-def _rows(root: Path, file: str, columns: Sequence[str], log: LoadLog) -> list[TableRow]:
-    path = root / file
-    if path.exists() or path.is_symlink():
-        log.opened.add(path)
-        with log.skipping(file):
-            return read_table(path, file, columns, log)
+def _rows(file: Source, columns: Sequence[str], log: LoadLog) -> list[TableRow]:
+    if file.path.exists() or file.path.is_symlink():
+        with log.reading(file):
+            return read_table(file, columns, log)
     return []

@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
 
 from midchart.core.cohorts.base import EventLoader
-from midchart.core.cohorts.files import LoadLog, checked_tables, entries_of, shown
+from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.labelled import (
     CHEXPERT,
     EventFiles,
@@ -41,19 +40,20 @@ from midchart.core.sequences.build import (
     patient_id,
 )
 from midchart.core.sequences.store import SPLITS, LabelRows
+from midchart.core.storage.sources import Source
 
 Types = dict[str, str]
 """Column → DuckDB type."""
 
 
-def _event_files(root: Path) -> list[Path]:
-    if root.is_file():
-        return [root] if root.suffix == ".parquet" else []
+def _event_files(place: Source) -> list[Source]:
+    if place.is_file():
+        return [place] if place.path.suffix == ".parquet" else []
     patterns = ("*.parquet", *(f"{split}/**/*.parquet" for split in SPLITS))
-    return entries_of(root, "data/**/*.parquet") or entries_of(root, *patterns)
+    return place.entries("data/**/*.parquet") or place.entries(*patterns)
 
 
-def _select(what: str, files: Sequence[Path], name: str) -> dict[str, list[Any]]:
+def _select(what: str, files: Sequence[Source], name: str) -> dict[str, list[Any]]:
     """Columns of SQL before ``FROM`` the union of Parquet files; raises DataError."""
     try:
         rows = columns(f"{what} FROM {parquet_source(files)}")
@@ -62,34 +62,34 @@ def _select(what: str, files: Sequence[Path], name: str) -> dict[str, list[Any]]
     return {column: cells.tolist() for column, cells in rows.items()}
 
 
-def _types(files: Sequence[Path], name: str) -> Types:
+def _types(files: Sequence[Source], name: str) -> Types:
     """Columns of the union of Parquet files; raises DataError."""
     described = _select("DESCRIBE SELECT *", files, name)
     return dict(zip(described["column_name"], described["column_type"], strict=True))
 
 
-def _readable(files: Sequence[Path], root: Path, log: LoadLog) -> tuple[list[Path], Types]:
+def _readable(files: Sequence[Source], log: LoadLog) -> tuple[list[Source], Types]:
     """The files that can be read, with their columns; the others are skipped by name."""
-    readable: list[Path] = []
-    for file in checked_tables(files, root, log):
-        with log.skipping(shown(file, root)):
-            _types([file], shown(file, root))
+    readable: list[Source] = []
+    for file in files:
+        with log.skipping(), file.open():
+            _types([file], file.name)
             readable.append(file)
     if not readable:
         return [], {}
     try:
-        return readable, _types(readable, shown(readable[0], root))
+        return readable, _types(readable, readable[0].name)
     except DataError as error:
         reason = f"and others do not fit together: {error.reason}"
         remedy = "give a column the same type in every file"
         raise DataError(error.file, None, reason, remedy) from None
 
 
-def _one(file: Path, needed: Sequence[str], root: Path, log: LoadLog) -> list[Path]:
+def _one(file: Source, needed: Sequence[str], log: LoadLog) -> list[Source]:
     """A file of metadata where it is there and can be read; raises DataError without columns."""
-    readable, types = _readable([file] if file.exists() else [], root, log)
+    readable, types = _readable([file] if file.path.exists() else [], log)
     if readable:
-        check_columns(list(types), needed, shown(file, root), None)
+        check_columns(list(types), needed, file.name, None)
     return readable
 
 
@@ -98,12 +98,12 @@ def _micros(column: str, type: str) -> str:
     return f"epoch_us({column if is_time else f'try_cast({column} AS TIMESTAMP)'})"
 
 
-def _events(root: Path, log: LoadLog) -> RawTable:
-    files, types = _readable(_event_files(root), root, log)
-    name = "data" if (root / "data").is_dir() else root.name
+def _events(place: Source, log: LoadLog) -> RawTable:
+    files, types = _readable(_event_files(place), log)
+    name = "data" if place.within("data").is_folder() else place.path.name
     if not files:
         raise log.nothing_read(name, "holds no Parquet file")
-    check_columns(list(types), ("subject_id", "time", "code"), shown(files[0], root), None)
+    check_columns(list(types), ("subject_id", "time", "code"), files[0].name, None)
     time = _micros("time", types["time"])
     value = "try_cast(numeric_value AS FLOAT)" if "numeric_value" in types else "NULL::FLOAT"
     optional = {
@@ -127,37 +127,39 @@ def _events(root: Path, log: LoadLog) -> RawTable:
     return RawTable(name, select, tuple(files))
 
 
-def _splits(root: Path, events: Sequence[Path], log: LoadLog) -> Mapping[int, str]:
+def _splits(root: Source, events: Sequence[Source], log: LoadLog) -> Mapping[int, str]:
     name = "metadata/subject_splits.parquet"
     id, splits = patient_id("subject_id"), dict[int, str]()
-    with log.skipping(name):
-        if file := _one(root / name, ("subject_id", "split"), root, log):
+    with log.skipping():
+        if file := _one(root.within(name), ("subject_id", "split"), log):
             rows = _select(f"SELECT {id} AS p, split::VARCHAR AS s", file, name)
             pairs = zip(rows["p"], rows["s"], strict=True)
             return unique_splits(((None, id, split) for id, split in pairs), name, log)
         for split in SPLITS:
-            if files := [f for f in events if split in f.relative_to(root).parts]:
+            if files := [f for f in events if split in f.name.split("/")]:
                 # Rows without an id are reported where the events are read.
                 rows = _select(f"SELECT DISTINCT {id} AS p", files, name)["p"]
                 splits |= {patient: split for patient in rows if patient is not None}
     how = "the folders' names are used" if splits else "no patient is in a split"
-    log.warn(f"{name} {'cannot be read' if (root / name).exists() else 'is missing'} — {how}")
+    log.warn(
+        f"{name} {'cannot be read' if root.within(name).path.exists() else 'is missing'} — {how}"
+    )
     return splits
 
 
-def _names(root: Path, log: LoadLog) -> Mapping[str, str]:
+def _names(root: Source, log: LoadLog) -> Mapping[str, str]:
     name = "metadata/codes.parquet"
-    with log.skipping(name):
-        if file := _one(root / name, ("code", "description"), root, log):
+    with log.skipping():
+        if file := _one(root.within(name), ("code", "description"), log):
             rows = _select("SELECT code::VARCHAR AS c, description::VARCHAR AS d", file, name)
             pairs = zip(rows["c"], rows["d"], strict=True)
             return {code: text for code, text in pairs if code is not None and text is not None}
     return {}
 
 
-def _labels(files: Sequence[Path], root: Path, log: LoadLog) -> LabelRows:
-    name = shown(files[0] if len(files) == 1 else files[0].parent, root)
-    readable, types = _readable(files, root, log)
+def _labels(files: Sequence[Source], log: LoadLog) -> LabelRows:
+    name = files[0].name if len(files) == 1 else files[0].name.rpartition("/")[0]
+    readable, types = _readable(files, log)
     if not readable:
         empty = np.empty(0, np.int64)
         return LabelRows(empty, empty, empty.astype(np.int32))
@@ -180,18 +182,18 @@ def _labels(files: Sequence[Path], root: Path, log: LoadLog) -> LabelRows:
     )
 
 
-def _tasks(root: Path) -> dict[str, list[Path]]:
-    tasks: dict[str, list[Path]] = {}
-    for file in entries_of(root / "labels", "**/*.parquet"):
-        parts = file.relative_to(root / "labels").parts
-        tasks.setdefault(parts[0] if len(parts) > 1 else file.stem, []).append(file)
+def _tasks(place: Source) -> dict[str, list[Source]]:
+    tasks: dict[str, list[Source]] = {}
+    for file in place.within("labels").entries("**/*.parquet"):
+        _, first, *others = file.name.split("/")
+        tasks.setdefault(first if others else file.stem, []).append(file)
     return tasks
 
 
-def _has_masks(files: Sequence[Path], root: Path) -> bool:
+def _has_masks(files: Sequence[Source]) -> bool:
     """Whether labels called chexpert are EHRSHOT's masks: whole numbers above 1."""
     with suppress(DataError):  # reading the labels reports what is wrong with the files
-        readable, types = _readable(files, root, LoadLog())
+        readable, types = _readable(files, LoadLog())
         if "integer_value" in types:
             (highest,) = _select("SELECT max(integer_value) AS m", readable, CHEXPERT)["m"]
             return highest is not None and highest > 1
@@ -206,28 +208,27 @@ class Meds(EventLoader):
     title = "MEDS (Parquet: data, metadata, labels)"
     source = "MEDS"
 
-    def accepts(self, path: str) -> bool:
+    def accepts(self, place: Source) -> bool:
         """A folder (or file) whose first event file names subjects and codes."""
-        place = Path(path)
-        files, described = _event_files(place), (place / "metadata").is_dir()
-        _, types = _readable(files[:1], place, LoadLog())
+        files, described = _event_files(place), place.within("metadata").is_folder()
+        _, types = _readable(files[:1], LoadLog())
         if not types:
-            return bool(files) and (described or (place / "labels").is_dir())
-        in_data = described and files[0].is_relative_to(place / "data")
+            return bool(files) and (described or place.within("labels").is_folder())
+        in_data = described and files[0].name.startswith("data/")
         return in_data or not {"subject_id", "code"}.isdisjoint(types)
 
-    def open_files(self, place: Path, log: LoadLog) -> EventFiles:
+    def open_files(self, place: Source, log: LoadLog) -> EventFiles:
         """Raises DataError where there are no events."""
         source, files = _events(place, log), _tasks(place)
-        tasks = {task: partial(_labels, parts, place) for task, parts in files.items()}
-        if CHEXPERT in tasks and _has_masks(files[CHEXPERT], place):
+        tasks = {task: partial(_labels, parts) for task, parts in files.items()}
+        if CHEXPERT in tasks and _has_masks(files[CHEXPERT]):
             tasks = with_findings(tasks)
         if not tasks:
             log.warn("labels holds no Parquet file — there are no labels")
-        if not (place / "metadata" / "codes.parquet").is_file():
+        if not place.within("metadata/codes.parquet").is_file():
             log.warn("metadata/codes.parquet is missing — codes are shown without names")
-        if place.is_dir():
-            warn_of_pickles(place, place, log)
-        folder = self.root(place)
+        if place.is_folder():
+            warn_of_pickles(place, log)
+        folder = Source.at(place.root)
         splits = partial(_splits, folder, source.files)
-        return EventFiles(place, source, splits, tasks, partial(_names, folder))
+        return EventFiles(place.path, source, splits, tasks, partial(_names, folder))

@@ -11,7 +11,7 @@ import shutil
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, partial
@@ -30,7 +30,7 @@ from midchart.core.cohorts.columns import (
     decide_times,
     read_id,
 )
-from midchart.core.cohorts.files import LoadLog, checked_tables, entries_of
+from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.identity import Demographics, People
 from midchart.core.cohorts.manifest import column_settings
 from midchart.core.cohorts.records import (
@@ -44,7 +44,6 @@ from midchart.core.cohorts.records import (
     with_end,
 )
 from midchart.core.cohorts.tables import (
-    DAMAGED_FILE,
     DELIMITERS,
     MOST_CSV_COLUMNS,
     check_columns,
@@ -53,8 +52,6 @@ from midchart.core.cohorts.tables import (
     read_head,
     read_table,
     state_delimiter,
-    table_kind,
-    table_name,
 )
 from midchart.core.documents.payloads import cell_shown
 from midchart.core.errors import DataError
@@ -62,7 +59,8 @@ from midchart.core.fhir.values import distinct_texts
 from midchart.core.loaders import LOADERS
 from midchart.core.sequences.build import EARLIEST, LATEST, OUTSIDE, connect, describe_error
 from midchart.core.storage.archives import UntrustedZip
-from midchart.core.storage.sql_files import csv_source, identifier, sql_file
+from midchart.core.storage.sources import Source
+from midchart.core.storage.sql_files import csv_source, identifier
 from midchart.core.storage.staging import temporary_folder
 from midchart.core.types import Record
 
@@ -206,7 +204,7 @@ class _Database:
             if column in _COLUMNS[table]:
                 types[column], cells[column] = str(type), identifier(name)
         needed = {"concept": _CONCEPT, "provider": ()}.get(table, ("person_id",))
-        check_columns(list(types), needed, table)
+        check_columns(list(types), needed, file)
         texts = [f"{_as_text(cells[c], type, c)} AS {c}" for c, type in types.items()]
         self.base.execute(
             f"CREATE OR REPLACE TABLE midchart_{table} AS SELECT {', '.join(texts)}, "
@@ -463,61 +461,62 @@ def _is_odd(column: str, type: str) -> str:
     return f"try_cast({column} AS DOUBLE) IS NULL" if column in _NUMBERS else ""
 
 
-def _by_table(names: Iterable[str]) -> dict[str, str]:
-    """Table in lower case → the name of its file; other files are left out."""
-    paths = {name: Path(name) for name in names}
-    tables: dict[str, str] = {}
-    for name, path in paths.items():
-        if table_kind(path) in ("parquet", *DELIMITERS) and not path.name.startswith("._"):
-            tables.setdefault(table_name(path), name)
+def _by_table(files: Iterable[Source]) -> dict[str, Source]:
+    """Table in lower case → its file; other files are left out."""
+    tables: dict[str, Source] = {}
+    for file in files:
+        if file.ending in (".parquet", *DELIMITERS) and not file.path.name.startswith("._"):
+            tables.setdefault(file.stem.lower(), file)
     return tables
 
 
-def _table_files(place: Path) -> dict[str, Path]:
+def _in_zip(archive: UntrustedZip) -> dict[str, Source]:
+    """Table → its file in a zip, which is named and not there."""
+    return _by_table(map(Source.named, archive.names))
+
+
+def _table_files(place: Source) -> dict[str, Source]:
     """Table → file of a folder, or of the one sub-folder that holds the person table."""
-    for folder in (place, *(p for p in entries_of(place) if p.is_dir())):
-        files = _by_table([f.name for f in entries_of(folder) if not f.is_dir()])
+    for folder in (place, *filter(Source.is_folder, place.entries())):
+        files = _by_table(file for file in folder.entries() if not file.is_folder())
         if "person" in files and files.keys() & _TABLES.keys():
-            return {table: folder / name for table, name in files.items()}
+            return files
     return {}
 
 
-def _file_at(place: Path) -> Path | None:
+def _file_at(place: Source) -> Source | None:
     """The DuckDB file, or else the zip of OMOP tables, at a path: itself, or the only one in the
     folder."""
     for ending in (".duckdb", ".zip"):
-        files = [file for file in entries_of(place) if file.suffix.lower() == ending]
+        files = [file for file in place.entries() if file.ending == ending]
         if len(files) == 1 and files[0].is_file() and (ending == ".duckdb" or _is_omop(files[0])):
             return files[0]
     return None
 
 
-def _is_omop(path: Path) -> bool:
+def _is_omop(file: Source) -> bool:
     """Whether a file is a zip with a person table."""
-    try:
-        with UntrustedZip(path, path.name) as archive:
-            return "person" in _by_table(archive.names)
-    except (DataError, OSError):
-        return False  # no zip, or a damaged one
+    with suppress(DataError), file.zip() as archive:
+        return "person" in _in_zip(archive)
+    return False  # no zip, or a damaged one
 
 
 class OtherDialectError(Exception):
     """A CSV file that DuckDB does not read completely."""
 
 
-def _csv_source(file: Path, table: str, log: LoadLog) -> str:
+def _csv_source(file: Source, table: str, log: LoadLog) -> str:
     """SQL that reads a CSV file as text; raises DataError where its header cannot be read."""
-    default = DELIMITERS[table_kind(file)]
-    head = read_head(file, default, ("person_id", f"{table}_id", *_CONCEPT))
+    head = read_head(file, ("person_id", f"{table}_id", *_CONCEPT))
     check_columns(head.header, (), file.name, most=MOST_CSV_COLUMNS)
     if head.last != 1 or head.encoding or head.quote != '"':
         raise OtherDialectError
     names = column_names(head, (), {}, file.name, log)
-    state_delimiter(head, default, file.name, log)
-    return csv_source(file, names, head.delimiter)
+    state_delimiter(head, file, log)
+    return csv_source(file.sql, names, head.delimiter)
 
 
-def _add_csv(base: _Database, table: str, file: Path) -> None:
+def _add_csv(base: _Database, table: str, file: Source) -> None:
     """Enter the table of a CSV file: by DuckDB, or row by row where that does not read it all."""
     try:
         base.add(table, file.name, _csv_source(file, table, base.log), csv=True)
@@ -532,62 +531,54 @@ def _add_csv(base: _Database, table: str, file: Path) -> None:
         return
     import pyarrow as pa
 
-    default = DELIMITERS[table_kind(file)]
-    rows = read_table(file, file.name, (), base.log, default)
-    header = list(rows[0].cells) if rows else read_head(file, default).header
+    rows = read_table(file, (), base.log)
+    header = list(rows[0].cells) if rows else read_head(file).header
     cells = {column: pa.array([row.cells[column] for row in rows], "string") for column in header}
     base.base.register("rows_of_csv", pa.table(cells))
     base.add(table, file.name, "rows_of_csv")
 
 
-def _read_files(base: _Database, files: Mapping[str, Path]) -> None:
+def _read_files(base: _Database, files: Mapping[str, Source]) -> None:
     """Enter the tables of files."""
-    log = base.log
-    log.opened.update(files.values())
-    needed = {file: table for table, file in files.items() if table in _COLUMNS}
-    for file in checked_tables(needed, next(iter(files.values())).parent, log):
-        try:
-            if table_kind(file) == "parquet":
-                base.add(needed[file], file.name, f"read_parquet({sql_file(file)})")
-            else:
-                _add_csv(base, needed[file], file)
-        except duckdb.Error as error:
-            log.skip(file.name, None, f"{describe_error(error)} — export the table again")
-        except DAMAGED_FILE:
-            log.skip(file.name, None, "cannot be unpacked — pack it again")
-        except DataError as error:
-            log.skip(file.name, error.line, f"{error.reason} — {error.remedy}")
+    base.log.opened.update(files.values())
+    for table, file in files.items():
+        if table not in _COLUMNS:
+            continue
+        with base.log.skipping(), file.open():
+            try:
+                if file.ending == ".parquet":
+                    base.add(table, file.name, f"read_parquet({file.sql})")
+                else:
+                    _add_csv(base, table, file)
+            except duckdb.Error as error:
+                reason, remedy = describe_error(error), "export the table again"
+                raise DataError(file.name, None, reason, remedy) from None
 
 
-def _read_zip(base: _Database, path: Path) -> list[str]:
+def _read_zip(base: _Database, source: Source) -> list[str]:
     """Enter the tables of a zip, by way of a folder that is removed; gives all tables' names."""
-    with UntrustedZip(path, path.name) as archive, temporary_folder() as folder:
-        members = _by_table(archive.names)
-        wanted = {t: m for t, m in members.items() if t in _COLUMNS}
+    with source.zip() as archive, temporary_folder() as folder:
+        members, files = _in_zip(archive), dict[str, Source]()
+        wanted = {table: str(m.path) for table, m in members.items() if table in _COLUMNS}
         archive.check(MOST_ZIP_FILES, LARGEST_ZIP, wanted.values())
-        files: dict[str, Path] = {}
         for table, member in wanted.items():
             file = folder / f"{table}{Path(member).name[len(table) :].lower()}"
-            try:
+            with base.log.skipping():
                 with archive.open(member) as packed, file.open("wb") as unpacked:
                     shutil.copyfileobj(packed, unpacked)
-            except DataError as error:
-                base.log.skip(path.name, None, f"{error.reason} — {error.remedy}")
-            else:
-                files[table] = file
+                files[table] = Source.at(file)
         _read_files(base, files)
         return list(members)
 
 
-def _read_duckdb(base: _Database, path: Path) -> list[str]:
+def _read_duckdb(base: _Database, source: Source) -> list[str]:
     """Enter the tables of a DuckDB file, read-only; its views are not run."""
-    if not checked_tables([path], path.parent, base.log):
-        raise base.log.nothing_read(path.name, "cannot be read")
     try:
-        base.base.execute(f"ATTACH {sql_file(path)} AS cdm (READ_ONLY)")
+        with source.open():
+            base.base.execute(f"ATTACH {source.sql} AS cdm (READ_ONLY)")
     except duckdb.Error as error:
         remedy = "close other users of it"
-        raise DataError(path.name, None, describe_error(error), remedy) from None
+        raise DataError(source.name, None, describe_error(error), remedy) from None
     tables = base.base.execute(
         "SELECT lower(table_name), schema_name FROM duckdb_tables() WHERE database_name = 'cdm'"
     ).fetchall()
@@ -597,7 +588,7 @@ def _read_duckdb(base: _Database, path: Path) -> list[str]:
                 base.add(table, table, f"cdm.{identifier(schema)}.{table}")
             except (duckdb.Error, DataError) as error:
                 reason = error.reason if isinstance(error, DataError) else describe_error(error)
-                base.log.skip(path.name, None, f"table {table}: {reason} — export it")
+                base.log.skip(source.name, None, f"table {table}: {reason} — export it")
     base.base.execute("DETACH cdm")
     return [table for table, _ in tables]
 
@@ -628,46 +619,45 @@ class Omop(RecordLoader):
     title = "OMOP CDM 5.3 or 5.4 (CSV, Parquet, zip, DuckDB)"
     source = "OMOP CDM"
 
-    def accepts(self, path: str) -> bool:
+    def accepts(self, place: Source) -> bool:
         """A folder or zip with a person table and one of events, or a ``.duckdb`` file."""
-        place = Path(path)
-        return bool(place.is_dir() and _table_files(place)) or _file_at(place) is not None
+        return bool(place.is_folder() and _table_files(place)) or _file_at(place) is not None
 
-    def companions(self, place: Path) -> list[Path]:
+    def companions(self, place: Source) -> list[Source]:
         """The log of a DuckDB file, with what is not written into it yet."""
-        return [place.with_name(f"{place.name}.wal")] if place.suffix.lower() == ".duckdb" else []
+        return [place.beside(f"{place.path.name}.wal")] if place.ending == ".duckdb" else []
 
-    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
+    def read(self, place: Source, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """The persons of the tables."""
         try:
-            return self._read(place, root, log)
+            return self._read(place, log)
         except duckdb.Error as error:
             remedy = "export the tables again"
-            raise DataError(place.name, None, describe_error(error), remedy) from None
+            raise DataError(place.path.name, None, describe_error(error), remedy) from None
 
-    def _read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
+    def _read(self, place: Source, log: LoadLog) -> tuple[ReadRecords, Questions]:
         stack = ExitStack()  # what exceeds the memory is in a folder as long as there is the base
         spill = stack.enter_context(temporary_folder())
-        base = _Database(connect(None, MEMORY, spill), column_settings(root, log), log)
+        base = _Database(connect(None, MEMORY, spill), column_settings(place.root, log), log)
         weakref.finalize(base, stack.close)
-        files = _table_files(place) if place.is_dir() else {}
+        files = _table_files(place) if place.is_folder() else {}
         if files:
             _read_files(base, files)
             tables: list[str] = list(files)
         else:
             stored = _file_at(place) or place
             log.opened.add(stored)
-            read = _read_duckdb if stored.suffix.lower() == ".duckdb" else _read_zip
+            read = _read_duckdb if stored.ending == ".duckdb" else _read_zip
             tables = read(base, stored)
         if "person" not in base.columns or not base.aggregates("person", ["count(*)"])[0]:
-            raise log.nothing_read(place.name, "has no person — export PERSON")
+            raise log.nothing_read(place.path.name, "has no person — export PERSON")
         base.read_people()
         base.read_concepts()
         base.read_providers()
-        asked = {table_name(table): table for table in tables_in(place)}
+        asked = {table.stem.lower(): table for table in tables_in(place)}
         _account(base, sorted({*tables} - asked.keys() - _COLUMNS.keys()), log)
         readers: dict[str, ReadRecord] = {
-            id: partial(_record, base, id, place.name) for id in base.places
+            id: partial(_record, base, id, place.path.name) for id in base.places
         }
         records = ReadRecords(readers, log)
         questions = [table for name, table in asked.items() if name not in _COLUMNS]

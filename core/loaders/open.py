@@ -21,18 +21,10 @@ from pathlib import Path
 from midchart.core import config as settings
 from midchart.core.charts.convert import analyse, charts_folder, convert
 from midchart.core.charts.store import open_charts
-from midchart.core.cohorts.base import CohortLoader, RecordLoader
+from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.columns import SETTINGS
 from midchart.core.cohorts.data_use import evidence_state, files_digest
-from midchart.core.cohorts.files import (
-    LoadLog,
-    check_folder,
-    data_error,
-    files_below,
-    is_hidden,
-    read_text,
-    reading_file,
-)
+from midchart.core.cohorts.files import LoadLog, check_folder, files_below
 from midchart.core.cohorts.kept_questions import QUESTIONS_FILE, SETS_FILE, with_kept_questions
 from midchart.core.cohorts.manifest import (
     FIELDS,
@@ -54,6 +46,7 @@ from midchart.core.regular_files import open_regular
 from midchart.core.storage.files import FileState, times_of, write_text, writing
 from midchart.core.storage.lock import exclusive
 from midchart.core.storage.lru import LRU
+from midchart.core.storage.sources import Source, data_error, is_hidden, reading_file
 from midchart.core.types import Cohort, Manifest
 
 FilesState = tuple[FileState, ...]
@@ -227,10 +220,9 @@ def _around(place: Path) -> Folder:
     ):
         return place, ()
     loader = find_loader(place)
-    if not isinstance(loader, CohortLoader):
-        return place if place.is_dir() else place.parent, ()
     root = loader.root(place)
-    return root, () if root == place else (*loader.companions(place), root / QUESTIONS_FILE)
+    companions = (one.path for one in loader.companions(Source(place, root)))
+    return root, () if root == place else (*companions, root / QUESTIONS_FILE)
 
 
 def content_digest(data: str | Path) -> str:
@@ -244,7 +236,7 @@ def content_digest(data: str | Path) -> str:
     try:
         folder, companions = _around(place)
     except DataError:  # no loader reads it by now
-        folder, companions = place if place.is_dir() else place.parent, ()
+        folder, companions = Source.at(place).root, ()
     inside = sorted(_files(place), key=lambda file: Path(file[0]).parts)
     total = blake2b(digest_size=20)
     # The tag is a part of the plan by itself; so are the questions of a set.
@@ -271,7 +263,7 @@ def set_data_use(data: str | Path, field: str, value: bool, reason: str) -> Mani
     with _tags():
         place, manifest = Path(data), open_cohort(data).manifest
         file = cohort_folder(place) / FILE
-        text = read_text(file, FILE) if file.exists() else None
+        text = Source.at(file).text() if file.exists() else None
         if text is not None:
             read_toml(text, str(file))  # may raise, so before the audit entry
         audit.tag_changed(

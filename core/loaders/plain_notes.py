@@ -10,9 +10,9 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from itertools import chain, islice
-from pathlib import Path
 
 from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.columns import (
@@ -25,7 +25,7 @@ from midchart.core.cohorts.columns import (
     read_id,
     with_offset,
 )
-from midchart.core.cohorts.files import LoadLog, entries_of, shown
+from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.identity import Demographics, People
 from midchart.core.cohorts.manifest import column_settings
 from midchart.core.cohorts.records import (
@@ -38,24 +38,20 @@ from midchart.core.cohorts.records import (
     tables_in,
 )
 from midchart.core.cohorts.tables import (
-    DAMAGED_FILE,
     DELIMITERS,
+    TABLES,
     TableRow,
-    decoded,
-    encoding_read,
     header_of,
     leave_out,
-    opened,
-    read_any_text,
-    read_bytes,
     read_table,
-    table_kind,
-    table_name,
+    text_of,
 )
 from midchart.core.documents.payloads import cell_text, payload_text
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
 from midchart.core.parsing import read_json
+from midchart.core.storage.encodings import encoding_read
+from midchart.core.storage.sources import Source
 
 Settings = Mapping[str, str]
 """How midchart.toml says that columns are read."""
@@ -100,22 +96,19 @@ _DATED = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T_ ](\d{2})[-:.]?(\d{2}))?")
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(?::\d{2})?(?:\s*[AaPp][Mm])?")
 
 
-def _is_table(path: Path) -> bool:
+def _is_table(file: Source) -> bool:
     """Whether a file is a table with a patient and a text in its header or first lines."""
-    if header := header_of(path, NEEDED):
+    if header := header_of(file, NEEDED):
         return {*NEEDED} <= {*known_names(header, COLUMNS).values()}
-    if table_kind(path) not in ("jsonl", "ndjson") or not path.is_file():
-        return False
-    try:
-        with opened(path) as file:
-            return any(not isinstance(_cells(line), str) for line in islice(file, HEAD_LINES))
-    except (DataError, *DAMAGED_FILE):
-        return False  # reading the table names what is wrong with it
+    if file.ending in (".jsonl", ".ndjson") and file.is_file():
+        with suppress(DataError), file.open() as lines:  # reading the table says what is wrong
+            return any(not isinstance(_cells(line), str) for line in islice(lines, HEAD_LINES))
+    return False
 
 
-def _is_note(path: Path) -> bool:
+def _is_note(file: Source) -> bool:
     """Whether a file is a text or a document with a text."""
-    return path.suffix.lower() in _NOTE_FILES and path.stem.lower() not in _NOT_NOTES
+    return file.ending in _NOTE_FILES and file.stem.lower() not in _NOT_NOTES
 
 
 def _cells(line: str | bytes) -> dict[str, str] | str:
@@ -139,10 +132,10 @@ def _cell(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _read_jsonl(path: Path, name: str, log: LoadLog) -> list[TableRow]:
-    rows: list[TableRow] = []
+def _read_jsonl(file: Source, log: LoadLog) -> list[TableRow]:
+    name, rows = file.name, list[TableRow]()
     bad: list[tuple[int, str]] = []
-    for line, content in enumerate(read_any_text(path, name, log).split("\n"), 1):
+    for line, content in enumerate(text_of(file, log).split("\n"), 1):
         cells = _cells(content) if content.strip() else None
         if isinstance(cells, str):
             bad.append((line, cells))
@@ -199,15 +192,12 @@ _STATED = ("code", "name", "unit", "note_id", "visit_id")
 
 
 def _read_notes_table(
-    path: Path, name: str, patients: PatientEntries, people: People, settings: Settings
+    file: Source, patients: PatientEntries, people: People, settings: Settings
 ) -> None:
     """Enter all rows of a table; raises DataError where it has no such rows."""
-    log, kind, table = patients.log, table_kind(path), table_name(path)
-    rows = (
-        read_table(path, name, NEEDED, log, DELIMITERS[kind], _OTHER_NAMES)
-        if kind in DELIMITERS
-        else _read_jsonl(path, name, log)
-    )
+    log, name, table = patients.log, file.name, file.stem.lower()
+    is_delimited = file.ending in DELIMITERS
+    rows = read_table(file, NEEDED, log, _OTHER_NAMES) if is_delimited else _read_jsonl(file, log)
     named = dict.fromkeys(chain.from_iterable(row.cells for row in rows))
     columns = {column: [row.get(column) for row in rows] for column in named}
     ids = columns.get("patient_id", [])
@@ -262,40 +252,37 @@ class PlainNotes(RecordLoader):
     title = "plain notes (CSV or JSONL with patient_id, time, text; or .txt, .pdf, .rtf, .html)"
     source = "plain notes"
 
-    def accepts(self, path: str) -> bool:
+    def accepts(self, place: Source) -> bool:
         """A table that names patient_id and text, a note's file, or a folder with either; PDF and
         HTML alone where nothing else is in the folder, as they may describe other data."""
-        place = Path(path)
         if place.is_file():
             return _is_note(place) or _is_table(place)
-        inside = entries_of(place, "*", "*/*")
-        if any(f.parent == place and _is_table(f) for f in inside):
+        inside = place.entries("*", "*/*")
+        if any(map(_is_table, place.entries())):
             return True
         notes = [f for f in inside if _is_note(f)]
-        others = [f for f in inside if f.is_file() and f not in notes and not table_kind(f)]
-        return any(f.suffix.lower() == ".txt" for f in notes) or bool(notes and not others)
+        others = [f for f in inside if f.is_file() and f not in notes and f.ending not in TABLES]
+        return any(f.ending == ".txt" for f in notes) or bool(notes and not others)
 
-    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
+    def read(self, place: Source, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """All notes and questions."""
         patients, people = PatientEntries(log), People(log)
-        settings, undated = column_settings(root, log), 0
+        settings, undated = column_settings(place.root, log), 0
         questions = [table for table in tables_in(place) if not _is_table(table)]
         encodings: dict[str, list[str]] = {}
-        for part in entries_of(place):
-            patient = part.name if part.is_dir() else part.stem
-            with log.skipping(shown(part, root)):
-                for file in entries_of(part):
-                    name = shown(file, root)
-                    with log.skipping(name):
-                        if _is_note(file):
-                            log.opened.add(file)
-                            note, encoding = _text_note(file, name, log)
-                            patients.add(patient, name, note)
-                            encodings.setdefault(encoding, []).append(name)
+        for part in place.entries():
+            patient = part.path.name if part.is_folder() else part.stem
+            with log.skipping():
+                for file in part.entries():
+                    if _is_note(file):
+                        with log.reading(file):
+                            note, encoding = _text_note(file, log)
+                            patients.add(patient, file.name, note)
+                            encodings.setdefault(encoding, []).append(file.name)
                             undated += note[0] is None
-                        elif file == part and table_kind(file) and file not in questions:
-                            log.opened.add(file)
-                            _read_notes_table(file, name, patients, people, settings)
+                    elif file == part and file.ending in TABLES and file not in questions:
+                        with log.reading(file):
+                            _read_notes_table(file, patients, people, settings)
         for encoding, files in encodings.items():
             more = f" and {len(files) - 1:,} more files" if len(files) > 1 else ""
             if encoding:
@@ -308,18 +295,18 @@ class PlainNotes(RecordLoader):
         return read_with_questions(patients, place, "note", questions)
 
 
-def _text_note(file: Path, name: str, log: LoadLog) -> tuple[Entry, str]:
+def _text_note(file: Source, log: LoadLog) -> tuple[Entry, str]:
     """The note of a file, and its encoding where that is not UTF-8."""
-    kind, data, encoding = _NOTE_FILES[file.suffix.lower()], read_bytes(file, name), ""
+    kind, encoding = _NOTE_FILES[file.ending], ""
     if kind == "application/pdf":
-        text, problem = payload_text(data, kind)
+        text, problem = payload_text(file.content(), kind)
     else:
-        content, encoding = decoded(data, name)
+        content, encoding = file.decoded()
         plain = kind == "text/plain"
         text, problem = cell_text(content) if plain else payload_text(content, kind)
     match = _DATED.match(file.stem)
     stamp = f"{match[1]} {match[2] or '00'}:{match[3] or '00'}" if match else ""
     if problem:
-        log.skip(name, None, problem)
+        log.skip(file.name, None, problem)
         text = f"not read: the file {problem}"
     return entry(ISO.read(stamp), "note", text=text, note_id=file.stem), encoding

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.columns import ISO
-from midchart.core.cohorts.files import LoadLog, entries_of, shown
+from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.records import (
     Entry,
     PatientEntries,
@@ -23,17 +22,10 @@ from midchart.core.cohorts.records import (
     tables_in,
     with_end,
 )
-from midchart.core.cohorts.tables import (
-    DELIMITERS,
-    TableRow,
-    header_of,
-    leave_out,
-    read_table,
-    table_kind,
-    table_name,
-)
+from midchart.core.cohorts.tables import DELIMITERS, TableRow, header_of, leave_out, read_table
 from midchart.core.documents.payloads import cell_shown
 from midchart.core.loaders import LOADERS
+from midchart.core.storage.sources import Source
 
 PATIENTS = "patients"
 _PATIENT_COLUMNS = ("Id", "BIRTHDATE", "GENDER")
@@ -91,40 +83,38 @@ class SyntheaCsv(RecordLoader):
     title = "Synthea CSV (patients.csv, encounters.csv, observations.csv, …)"
     source = "Synthea"
 
-    def accepts(self, path: str) -> bool:
+    def accepts(self, place: Source) -> bool:
         """A folder with ``patients.csv`` in Synthea's columns and another of its tables."""
-        place = Path(path)
-        tables = _tables(place) if place.is_dir() else {}
+        tables = _tables(place) if place.is_folder() else {}
         header = header_of(tables.get(PATIENTS, place), _PATIENT_COLUMNS)
         named = {*map(str.upper, _PATIENT_COLUMNS)} <= {*map(str.upper, header)}
         return named and bool(tables.keys() & _TABLES)
 
-    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
+    def read(self, place: Source, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """All rows by patient, and the questions of other tables."""
         patients, tables = PatientEntries(log), _tables(place)
         for table, file in tables.items():
-            name = shown(file, root)
             if table == PATIENTS or table in _TABLES:
-                log.opened.add(file)
-                with log.skipping(name):
-                    _read(table, file, name, patients)
+                with log.reading(file):
+                    _read(table, file, patients)
             elif table in _ADMINISTRATION:
                 log.opened.add(file)
-                log.account(name, "tables", total=1, shown=0, reasons={"administration": 1})
+                log.account(file.name, "tables", total=1, shown=0, reasons={"administration": 1})
         known = {*_TABLES, *_ADMINISTRATION, PATIENTS}
-        others = [file for file in tables_in(place) if table_name(file) not in known]
+        others = [file for file in tables_in(place) if file.stem.lower() not in known]
         return read_with_questions(patients, place, "patient", others)
 
 
-def _tables(place: Path) -> dict[str, Path]:
+def _tables(place: Source) -> dict[str, Source]:
     """The CSV files of a folder by the names of their tables."""
-    return {table_name(file): file for file in entries_of(place) if table_kind(file) in DELIMITERS}
+    return {file.stem.lower(): file for file in place.entries() if file.ending in DELIMITERS}
 
 
-def _read(table: str, file: Path, name: str, patients: PatientEntries) -> None:
+def _read(table: str, file: Source, patients: PatientEntries) -> None:
     """Enter the rows of a table; raises DataError where it has no such rows."""
+    name = file.name
     if table == PATIENTS:
-        for row in read_table(file, name, _PATIENT_COLUMNS, patients.log, ","):
+        for row in read_table(file, _PATIENT_COLUMNS, patients.log):
             died = row.get("DEATHDATE")
             dead = entry(ISO.read(died), "death", name="Death", text="recorded")
             patients.add(row.get("Id"), name, *([dead] if died else []))
@@ -133,7 +123,7 @@ def _read(table: str, file: Path, name: str, patients: PatientEntries) -> None:
             }
         return
     form, nobody = _TABLES[table], 0
-    for row in read_table(file, name, ("PATIENT", form.time), patients.log, ","):
+    for row in read_table(file, ("PATIENT", form.time), patients.log):
         if not row.get("PATIENT"):
             patients.log.skip(name, row.line, "names no patient — fill in PATIENT")
             nobody += 1

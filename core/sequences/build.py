@@ -24,11 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from midchart.core.errors import DataError
-from midchart.core.regular_files import open_regular
 from midchart.core.sequences.store import COLUMNS, FORMAT, NO_TIME, EventStore
 from midchart.core.storage.lock import exclusive
 from midchart.core.storage.rows import cursor
-from midchart.core.storage.sql_files import literal, sql_file
+from midchart.core.storage.sources import Source
+from midchart.core.storage.sql_files import literal
 from midchart.core.storage.staging import complete_folder
 
 
@@ -57,9 +57,9 @@ def describe_error(error: duckdb.Error) -> str:
     return f"DuckDB could not read it ({kind} error)"
 
 
-def parquet_source(files: Sequence[Path]) -> str:
+def parquet_source(files: Sequence[Source]) -> str:
     """Parquet files as SQL of one table with the columns of all."""
-    return f"read_parquet([{', '.join(map(sql_file, files))}], union_by_name=true)"
+    return f"read_parquet([{', '.join(file.sql for file in files)}], union_by_name=true)"
 
 
 def is_nested(type: str) -> bool:
@@ -109,19 +109,19 @@ class RawTable:
 
     name: str
     select: str
-    files: tuple[Path, ...]
+    files: tuple[Source, ...]
     time_needed: bool = False
     csv: bool = False
 
 
 def store_folder(cache: Path, source: RawTable) -> Path:
     """The folder of the store of these files, by each one's name, size, modification time and first
-    and last 64 KB. Raises OSError."""
+    and last 64 KB. Raises DataError."""
     key = hashlib.blake2b(f"{FORMAT}\0{source.select}".encode(), digest_size=12)
     for file in source.files:
-        with open_regular(file) as opened:
+        with file.open() as opened:
             stat = os.fstat(opened.fileno())
-            key.update(f"{file.name}\0{stat.st_size}\0{stat.st_mtime_ns}\0".encode())
+            key.update(f"{file.path.name}\0{stat.st_size}\0{stat.st_mtime_ns}\0".encode())
             key.update(opened.read(_HEAD))
             opened.seek(max(0, stat.st_size - _HEAD))
             key.update(opened.read(_HEAD))

@@ -35,13 +35,13 @@ def sql_file(path: Path) -> str:
     return literal(path)
 
 
-def csv_source(path: Path, columns: Sequence[str], delimiter: str = ",") -> str:
-    """SQL that reads all columns of a CSV file with a one-line header as text; malformed lines are
-    listed in DuckDB's table ``reject_errors``. The dialect is given explicitly: DuckDB's detection
-    takes seconds and gigabytes of memory for some headers."""
+def csv_source(file: str, columns: Sequence[str], delimiter: str = ",") -> str:
+    """SQL that reads all columns of a CSV, ``file`` in SQL, with a one-line header as text;
+    malformed lines are listed in DuckDB's table ``reject_errors``. The dialect is given explicitly:
+    DuckDB's detection takes seconds and gigabytes of memory for some headers."""
     names = ", ".join(f"{literal(column)}: 'VARCHAR'" for column in columns)
     return (
-        f"read_csv({sql_file(path)}, header=false, skip=1, auto_detect=false, null_padding=false, "
+        f"read_csv({file}, header=false, skip=1, auto_detect=false, null_padding=false, "
         f"columns={{{names}}}, delim={literal(delimiter)}, quote='\"', escape='\"', comment='', "
         "store_rejects=true, rejects_limit=0, max_line_size=67108864)"
     )

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from midchart.core.sequences.build import RawTable, build_store
+from midchart.core.storage.sources import Source
 
 HEADER = "patient_id,start,end,code,value,unit,visit_id,omop_table\n"
 EVENTS = (
@@ -100,4 +101,4 @@ def random_store(folder: Path, rng: np.random.Generator, patients: int, events: 
         "SELECT p, t, false AS bad, code, v, NULL::VARCHAR AS x, NULL::VARCHAR AS u, "
         f"NULL::VARCHAR AS k FROM read_parquet('{file}')"
     )
-    return build_store(RawTable("rows", select, (file,)), folder / "store")
+    return build_store(RawTable("rows", select, (Source.at(file),)), folder / "store")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from midchart.core.errors import DataError
+from midchart.core.storage.sources import Source
 from midchart.extras.audit.samples import SAMPLE_FORMATS
 from midchart.extras.audit.samples.fields import (
     at,
@@ -28,12 +29,12 @@ from midchart.extras.audit.samples.fields import (
     unpacked,
 )
 from midchart.extras.audit.samples.files import (
+    HEAD,
     LINES,
     FileFormat,
     Trouble,
     document,
     first_object,
-    head_of,
     listed,
     objects,
     unreadable,
@@ -50,16 +51,18 @@ class PromptfooSamples(FileFormat):
     name, title = "promptfoo", "results of promptfoo (JSON, JSON Lines)"
     suffixes: ClassVar = (".json", *LINES)
 
-    def has(self, file: Path) -> bool:
-        head = head_of(file)
+    def has(self, file: Source) -> bool:
+        head = file.start(HEAD)
         return all(name in head for name in (b'"provider"', b'"prompt"')) and any(
             name in head for name in (b'"testIdx"', b'"evalId"', b'"gradingResult"')
         )
 
-    def read(self, file: Path, name: str, trouble: Trouble) -> Iterator[Sample]:
-        for place, row in objects(file, name, trouble):
+    def read(self, file: Source, trouble: Trouble) -> Iterator[Sample]:
+        for place, row in objects(file, trouble):
             results = first_at(row, "results.results", "results")
-            rows = listed(results, name, trouble) if isinstance(results, list) else [(place, row)]
+            rows = (
+                listed(results, file.name, trouble) if isinstance(results, list) else [(place, row)]
+            )
             for each, result in rows:
                 if messages := messages_of(at(result, "prompt.raw")):
                     yield _of_promptfoo(result, each, messages)
@@ -98,12 +101,12 @@ class EveryEvalEverSamples(FileFormat):
     name, title = "every_eval_ever", "instances of Every Eval Ever (*_samples.jsonl)"
     suffixes: ClassVar = LINES
 
-    def has(self, file: Path) -> bool:
+    def has(self, file: Source) -> bool:
         return first_object(file).keys() >= _INSTANCE
 
-    def read(self, file: Path, name: str, trouble: Trouble) -> Iterator[Sample]:
+    def read(self, file: Source, trouble: Trouble) -> Iterator[Sample]:
         before: Sample | None = None
-        for place, row in objects(file, name, trouble):
+        for place, row in objects(file, trouble):
             if missing := ", ".join(sorted(_INSTANCE - row.keys())):
                 trouble(unreadable(place, f"lacks {missing}", "export it again"))
                 continue
@@ -153,21 +156,21 @@ class LmEvalSamples(FileFormat):
     name, title = "lm_eval", "samples of lm-evaluation-harness (--log_samples)"
     suffixes: ClassVar = (".jsonl",)
 
-    def has(self, file: Path) -> bool:
+    def has(self, file: Source) -> bool:
         return {"doc_id", "doc", "arguments"} <= first_object(file).keys()
 
-    def read(self, file: Path, name: str, trouble: Trouble) -> Iterator[Sample]:
-        named = _SAMPLES_FILE.fullmatch(file.name)
+    def read(self, file: Source, trouble: Trouble) -> Iterator[Sample]:
+        named = _SAMPLES_FILE.fullmatch(file.path.name)
         # The model of the results file of the same time, else the name of the folder.
-        model = file.parent.name
-        results = file.with_name(f"results_{named['time']}.json") if named else file
+        model = file.path.parent.name
+        results = file.beside(f"results_{named['time']}.json") if named else file
         if named and results.is_file():
             try:
-                facts = document(results, results.name)
+                facts = document(results)
                 model = id_of(first_at(facts, "model_name", "model_source")) or model
             except DataError as error:
                 trouble(str(error))
-        for place, row in objects(file, name, trouble):
+        for place, row in objects(file, trouble):
             arguments = row.get("arguments")  # a list before version 0.4.5
             calls = list(cast("Row", arguments).values()) if isinstance(arguments, dict) else (
                 cast("list[Any]", arguments) if isinstance(arguments, list) else []
@@ -245,22 +248,22 @@ class HelmSamples(FileFormat):
     name, title = "helm", "run folder of HELM (scenario_state.json)"
     suffixes: ClassVar = (".json",)
 
-    def has(self, file: Path) -> bool:
-        return file.name == "scenario_state.json"
+    def has(self, file: Source) -> bool:
+        return file.path.name == "scenario_state.json"
 
     def recognises(self, path: Path) -> bool:
         if path.is_dir():
             return any(path.rglob("scenario_state.json"))
-        return self.has(path)
+        return self.has(Source.at(path))
 
-    def read(self, file: Path, name: str, trouble: Trouble) -> Iterator[Sample]:
-        state = document(file, name)
+    def read(self, file: Source, trouble: Trouble) -> Iterator[Sample]:
+        state = document(file)
         states = at(state, "request_states")
         if not isinstance(states, list):
-            raise DataError(name, None, "has no request_states", "run helm-run again")
-        stats = _stats(file.with_name("per_instance_stats.json"), trouble)
-        model, run = at(state, "adapter_spec.model"), file.parent.name
-        for place, one in listed(cast("list[Any]", states), name, trouble):
+            raise DataError(file.name, None, "has no request_states", "run helm-run again")
+        stats = _stats(file.beside("per_instance_stats.json"), trouble)
+        model, run = at(state, "adapter_spec.model"), file.path.parent.name
+        for place, one in listed(cast("list[Any]", states), file.name, trouble):
             yield _of_helm(one, place, run, model, stats)
 
 
@@ -269,13 +272,13 @@ def _objects(value: Any) -> list[Row]:
     return [one for one in values if isinstance(one, dict)]
 
 
-def _stats(path: Path, trouble: Trouble) -> dict[_Key, dict[str, float]]:
+def _stats(file: Source, trouble: Trouble) -> dict[_Key, dict[str, float]]:
     """The mean of each statistic by instance, trial and perturbation."""
     stats: dict[_Key, dict[str, float]] = {}
     try:
-        if not path.is_file():
-            raise DataError(path.name, None, "there is no such file", "copy the run's whole folder")
-        rows = _objects(document(path, path.name))
+        if not file.is_file():
+            raise DataError(file.name, None, "there is no such file", "copy the run's whole folder")
+        rows = _objects(document(file))
     except DataError as error:
         trouble(str(error))
         return stats

@@ -9,16 +9,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-from midchart.core.cohorts.files import check_folder, data_error, shown
-from midchart.core.cohorts.tables import DAMAGED_FILE, opened
+from midchart.core.cohorts.files import check_folder
 from midchart.core.errors import DataError
 from midchart.core.parsing import LONGEST_LINE, read_json
-from midchart.core.regular_files import open_regular
+from midchart.core.storage.sources import DEEP, Source
 from midchart.extras.audit.samples.sample import Sample
 
 LARGEST_DOCUMENT = 512 << 20
 """Bytes of a JSON document that is read as a whole."""
 MOST_FILES = 20_000
+HEAD = 1 << 16
+"""First bytes of a file by which its format is recognised."""
 _HEAD_LINES = 1_000
 """Lines of a JSON Lines file among which one is an object."""
 BATCH = 16
@@ -32,57 +33,35 @@ _NEXT_OBJECT = re.compile(rb"^\}\s*\n\{\s*$", re.MULTILINE)
 """The end of a document and the start of another, as OpenTelemetry's console exporter has them."""
 
 
-def suffix_of(path: Path) -> str:
-    """The ending of a file's name in lower case, without ``.gz``."""
-    suffix = path.suffix.lower()
-    return Path(path.stem).suffix.lower() if suffix == ".gz" else suffix
-
-
-def files_of(path: Path, suffixes: Sequence[str], most: int = MOST_FILES) -> list[Path]:
+def files_of(path: Path, suffixes: Sequence[str], most: int = MOST_FILES) -> list[Source]:
     """A file itself, or the files of a folder with such endings in order of their names.
 
     Raises DataError for a folder with a link that leads out of it, or with too many files.
     """
-    if not path.is_dir():
-        return [path] if suffix_of(path) in suffixes else []
-    if left_out := check_folder(path):
+    if path.is_dir() and (left_out := check_folder(path)):
         raise DataError(left_out[0].file, None, left_out[0].reason)
-    files: list[Path] = []
-    for one in path.rglob("*"):
-        if suffix_of(one) in suffixes and one.is_file() and not one.name.startswith("."):
-            files.append(one)
-            if len(files) > most:
-                raise DataError(path.name, None, f"holds more than {most:,} files", "split it")
-    return sorted(files)
+    inside = Source.at(path).entries(DEEP)
+    files = [one for one in inside if one.ending in suffixes and one.is_file()]
+    if len(files) > most:
+        raise DataError(path.name, None, f"holds more than {most:,} files", "split it")
+    return files
 
 
-def document(path: Path, name: str) -> Any:
+def document(file: Source) -> Any:
     """The value of a JSON file; raises DataError."""
-    try:
-        with opened(path) as file:
-            data = file.read(LARGEST_DOCUMENT + 1)
-    except DAMAGED_FILE as error:
-        raise _unreadable(error, name) from None
+    with file.open() as opened:
+        data = opened.read(LARGEST_DOCUMENT + 1)
     if len(data) > LARGEST_DOCUMENT:
         limit = f"is one JSON document of more than {LARGEST_DOCUMENT >> 20} MB"
-        raise DataError(name, None, limit, "split it, or write it as JSON Lines")
-    return read_json(data, name)
+        raise DataError(file.name, None, limit, "split it, or write it as JSON Lines")
+    return read_json(data, file.name)
 
 
-def head_of(path: Path, length: int = 1 << 16) -> bytes:
-    """The first bytes of a file, unpacked; empty where it cannot be read."""
-    try:
-        with opened(path) as file:
-            return file.read(length)
-    except DAMAGED_FILE:
-        return b""
-
-
-def first_object(path: Path) -> dict[str, Any]:
+def first_object(file: Source) -> dict[str, Any]:
     """The first object among a JSON Lines file's first lines; else empty."""
-    for line in islice(io.BytesIO(head_of(path, 1 << 22)), _HEAD_LINES):
+    for line in islice(io.BytesIO(file.start(1 << 22)), _HEAD_LINES):
         try:
-            value = read_json(line, path.name)
+            value = read_json(line, file.name)
         except DataError:
             continue
         if isinstance(value, dict):
@@ -90,26 +69,24 @@ def first_object(path: Path) -> dict[str, Any]:
     return {}
 
 
-def objects(path: Path, name: str, trouble: Trouble) -> Objects:
+def objects(file: Source, trouble: Trouble) -> Objects:
     """The objects of a JSON Lines file, of JSON documents one after another, of a JSON array, or
     the one object of a JSON document.
 
     What cannot be read goes to ``trouble``, a line each; the rest is given. Raises DataError where
     no more can be read.
     """
-    try:
-        if _NEXT_OBJECT.search(head_of(path, 1 << 22)):
-            yield from _stream_objects(path, name, trouble)
-        elif suffix_of(path) in LINES or _is_lines(path, name):
-            yield from _line_objects(path, name, trouble)
-        elif isinstance(value := document(path, name), dict):
-            yield name, cast("dict[str, Any]", value)
-        elif isinstance(value, list):
-            yield from listed(cast("list[Any]", value), name, trouble)
-        else:
-            raise DataError(name, None, "holds no object", "is it the right file?")
-    except DAMAGED_FILE as error:
-        raise _unreadable(error, name) from None
+    name = file.name
+    if _NEXT_OBJECT.search(file.start(1 << 22)):
+        yield from _stream_objects(file, trouble)
+    elif file.ending in LINES or _is_lines(file):
+        yield from _line_objects(file, trouble)
+    elif isinstance(value := document(file), dict):
+        yield name, cast("dict[str, Any]", value)
+    elif isinstance(value, list):
+        yield from listed(cast("list[Any]", value), name, trouble)
+    else:
+        raise DataError(name, None, "holds no object", "is it the right file?")
 
 
 def listed(values: Sequence[Any], name: str, trouble: Trouble) -> Objects:
@@ -121,23 +98,23 @@ def listed(values: Sequence[Any], name: str, trouble: Trouble) -> Objects:
             trouble(str(DataError(f"{name}[{index}]", None, "is no object", "export it again")))
 
 
-def _is_lines(path: Path, name: str) -> bool:
+def _is_lines(file: Source) -> bool:
     """Whether the first line of a file is an object of its own and more follows."""
-    first, _, rest = head_of(path, LONGEST_LINE).lstrip().partition(b"\n")
+    first, _, rest = file.start(LONGEST_LINE).lstrip().partition(b"\n")
     if not first.startswith(b"{") or not rest.strip():
         return False
     try:
-        return isinstance(read_json(first, name), dict)
+        return isinstance(read_json(first, file.name), dict)
     except DataError:
         return False
 
 
-def _stream_objects(path: Path, name: str, trouble: Trouble) -> Objects:
+def _stream_objects(source: Source, trouble: Trouble) -> Objects:
     """The objects of a file of several documents, each from a line ``{`` to a line ``}``; lines
     between them are counted, as a captured output has others."""
-    others, first = 0, 0
+    others, first, name = 0, 0, source.name
     block: list[bytes] = []
-    with opened(path) as file:
+    with source.open() as file:
         for number, line in enumerate(file, 1):
             line = line.rstrip()
             if line == b"{":
@@ -158,9 +135,9 @@ def _stream_objects(path: Path, name: str, trouble: Trouble) -> Objects:
         trouble(str(DataError(name, None, f"has {others:,} lines that are no part of an object")))
 
 
-def _line_objects(path: Path, name: str, trouble: Trouble) -> Objects:
-    with opened(path) as file:
-        number = 0
+def _line_objects(source: Source, trouble: Trouble) -> Objects:
+    with source.open() as file:
+        number, name = 0, source.name
         while line := file.readline(LONGEST_LINE + 1):
             number += 1
             if len(line) > LONGEST_LINE and not line.endswith(b"\n"):
@@ -181,32 +158,26 @@ def _line_objects(path: Path, name: str, trouble: Trouble) -> Objects:
                     trouble(str(DataError(name, number, reason, "export it again")))
 
 
-def _unreadable(error: Exception, name: str) -> DataError:
-    if isinstance(error, OSError) and error.errno:
-        return data_error(error, name)
-    return DataError(name, None, "is damaged or no gzip file", "pack it again")
-
-
-def parquet_columns(path: Path) -> list[str]:
+def parquet_columns(source: Source) -> list[str]:
     """The names of a Parquet file's columns; none where it cannot be read."""
     import pyarrow as arrow
     from pyarrow import parquet
 
     try:
-        with open_regular(path) as file:
+        with source.open() as file:
             return list(parquet.read_schema(file).names)
-    except (OSError, ValueError, arrow.ArrowException):
+    except (DataError, ValueError, arrow.ArrowException):
         return []
 
 
-def parquet_rows(path: Path, name: str, trouble: Trouble) -> Objects:
+def parquet_rows(source: Source, trouble: Trouble) -> Objects:
     """The rows of a Parquet file, in batches, up to one that cannot be read."""
     import pyarrow as arrow
     from pyarrow import parquet
 
-    row = 0
+    row, name = 0, source.name
     try:
-        with open_regular(path) as file:
+        with source.open() as file:
             for batch in parquet.ParquetFile(file).iter_batches(BATCH):
                 if batch.nbytes > LARGEST_DOCUMENT:
                     limit = f"has {BATCH} rows of more than {LARGEST_DOCUMENT >> 20} MB"
@@ -216,8 +187,6 @@ def parquet_rows(path: Path, name: str, trouble: Trouble) -> Objects:
                     row += 1
     except DataError as error:
         trouble(str(error))
-    except OSError as error:
-        trouble(str(data_error(error, name)))
     except (ValueError, OverflowError, arrow.ArrowException):
         reason = "is no Parquet file that can be read" if row == 0 else "is damaged from here on"
         trouble(str(DataError(f"{name}[{row}]" if row else name, None, reason, "export it again")))
@@ -228,12 +197,12 @@ class FileFormat:
 
     suffixes: ClassVar[tuple[str, ...]]
 
-    def has(self, file: Path) -> bool:
+    def has(self, file: Source) -> bool:
         """Whether a file is such a log, by its name and first bytes."""
         raise NotImplementedError
 
-    def read(self, file: Path, name: str, trouble: Trouble) -> Iterator[Sample]:
-        """The samples of a log called ``name`` in messages; raises DataError."""
+    def read(self, file: Source, trouble: Trouble) -> Iterator[Sample]:
+        """The samples of a log; raises DataError."""
         raise NotImplementedError
 
     def recognises(self, path: Path) -> bool:
@@ -244,9 +213,8 @@ class FileFormat:
         """The samples of a file, or of the logs in a folder in order of their names."""
         for file in files_of(path, self.suffixes):
             if path.is_file() or self.has(file):
-                name = shown(file, path) if path.is_dir() else file.name
                 try:
-                    yield from self.read(file, name, trouble)
+                    yield from self.read(file, trouble)
                 except DataError as error:
                     trouble(str(error))
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from midchart.core.cohorts.files import data_error
 from midchart.core.errors import DataError, missing_package
 from midchart.core.storage.archives import UntrustedZip
-from midchart.core.storage.files import copy_regular
+from midchart.core.storage.sources import Source
 from midchart.core.storage.staging import temporary_folder
 from midchart.extras.audit.samples import SAMPLE_FORMATS
 from midchart.extras.audit.samples.fields import (
@@ -25,8 +25,6 @@ from midchart.extras.audit.samples.files import (
     LARGEST_DOCUMENT,
     FileFormat,
     Trouble,
-    head_of,
-    suffix_of,
 )
 from midchart.extras.audit.samples.sample import Message, Sample
 
@@ -44,35 +42,33 @@ class InspectSamples(FileFormat):
 
     suffixes: ClassVar = (".eval", ".json")
 
-    def has(self, file: Path) -> bool:
-        head = head_of(file, 1 << 12)
-        if suffix_of(file) == ".eval":
+    def has(self, file: Source) -> bool:
+        head = file.start(1 << 12)
+        if file.ending == ".eval":
             return head.startswith(b"PK")
         return b'"eval"' in head and b'"version"' in head and b'"status"' in head
 
-    def read(self, file: Path, name: str, trouble: Trouble) -> Iterator[Sample]:
+    def read(self, file: Source, trouble: Trouble) -> Iterator[Sample]:
         """Raises MissingModel where the package ``inspect_ai`` is not installed."""
         if importlib.util.find_spec("inspect_ai") is None:
             raise missing_package("inspect-ai", "inspect")
         with temporary_folder() as folder:
-            yield from _log_samples(_private_copy(file, name, folder), name, trouble)
+            yield from _log_samples(_private_copy(file, folder), file.name, trouble)
 
 
-def _private_copy(log: Path, name: str, folder: Path) -> Path:
+def _private_copy(log: Source, folder: Path) -> Path:
     """A copy, held to limits, of a log that another package opens by its name; raises DataError."""
-    path = folder / f"log{log.suffix.lower()}"
-    try:
-        copy_regular(log, path)
-        if path.suffix == ".json" and path.stat().st_size > LARGEST_DOCUMENT:
-            raise DataError(name, None, f"has more than {LARGEST_DOCUMENT >> 20} MB", "split it")
-        if path.suffix == ".eval":
-            with UntrustedZip(path, name) as archive:
-                sizes = archive.check(_MOST_MEMBERS, _MOST_UNPACKED)
-            if max(sizes.values(), default=0) > LARGEST_DOCUMENT:
-                limit = f"holds a file of more than {LARGEST_DOCUMENT >> 20} MB"
-                raise DataError(name, None, limit, "log without images or large attachments")
-    except OSError as error:
-        raise data_error(error, name) from None
+    path, name = folder / f"log{log.ending}", log.name
+    with log.open() as file, path.open("xb") as copy:
+        shutil.copyfileobj(file, copy)
+    if path.suffix == ".json" and path.stat().st_size > LARGEST_DOCUMENT:
+        raise DataError(name, None, f"has more than {LARGEST_DOCUMENT >> 20} MB", "split it")
+    if path.suffix == ".eval":
+        with UntrustedZip(path, name) as archive:
+            sizes = archive.check(_MOST_MEMBERS, _MOST_UNPACKED)
+        if max(sizes.values(), default=0) > LARGEST_DOCUMENT:
+            limit = f"holds a file of more than {LARGEST_DOCUMENT >> 20} MB"
+            raise DataError(name, None, limit, "log without images or large attachments")
     return path
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, ClassVar, cast
 
+from midchart.core.storage.sources import Source
 from midchart.extras.audit.samples import SAMPLE_FORMATS
 from midchart.extras.audit.samples.fields import (
     at,
@@ -29,15 +29,14 @@ from midchart.extras.audit.samples.fields import (
     unpacked,
 )
 from midchart.extras.audit.samples.files import (
+    HEAD,
     LINES,
     FileFormat,
     Trouble,
-    head_of,
     listed,
     objects,
     parquet_columns,
     parquet_rows,
-    suffix_of,
     unreadable,
 )
 from midchart.extras.audit.samples.sample import Chunk, Message, Sample, Step
@@ -84,19 +83,19 @@ class OpenInferenceSamples(FileFormat):
     suffixes: ClassVar = (*LINES, ".json", ".parquet", ".log", ".txt")
     """The last two are of a console exporter's captured output."""
 
-    def has(self, file: Path) -> bool:
+    def has(self, file: Source) -> bool:
         """Whether a file's columns or first bytes are those of spans."""
-        if suffix_of(file) == ".parquet":
+        if file.ending == ".parquet":
             columns = parquet_columns(file)
             return "context.trace_id" in columns or {"context", "span_kind"} <= set(columns)
-        head = head_of(file)
+        head = file.start(HEAD)
         names = ("resourceSpans", "resource_spans", "traceId", "trace_id", "context.trace_id")
         return any(f'"{name}"'.encode() in head for name in names)
 
-    def read(self, file: Path, name: str, trouble: Trouble) -> Iterator[Sample]:
+    def read(self, file: Source, trouble: Trouble) -> Iterator[Sample]:
         """The traces of a file in the order of their first spans in it."""
         traces: dict[str, dict[str, _Call]] = {}
-        for number, (place, row) in enumerate(_rows(file, name, trouble), 1):
+        for number, (place, row) in enumerate(_rows(file, trouble), 1):
             trace, span_id = _identity(row)
             if not trace:
                 reason = "is no span: it has no trace id"
@@ -116,12 +115,12 @@ class OpenInferenceSamples(FileFormat):
 # Spans as files have them.
 
 
-def _rows(path: Path, name: str, trouble: Trouble) -> Iterator[tuple[str, Tree]]:
+def _rows(file: Source, trouble: Trouble) -> Iterator[tuple[str, Tree]]:
     """The spans of a file, whatever lists and objects wrap them."""
-    if suffix_of(path) == ".parquet":
-        yield from parquet_rows(path, name, trouble)
+    if file.ending == ".parquet":
+        yield from parquet_rows(file, trouble)
         return
-    for place, row in objects(path, name, trouble):
+    for place, row in objects(file, trouble):
         if "resourceSpans" in row or "resource_spans" in row:
             yield from _otlp_spans(row, place, trouble)
             continue

@@ -8,14 +8,9 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from midchart.core.cohorts.files import LoadLog
-from midchart.core.cohorts.tables import (
-    DAMAGED_FILE,
-    DELIMITERS,
-    read_head,
-    read_table,
-)
+from midchart.core.cohorts.tables import DELIMITERS, read_head, read_table
 from midchart.core.errors import DataError, one_line
-from midchart.core.regular_files import open_regular
+from midchart.core.storage.sources import Source
 from midchart.extras.audit.samples import SAMPLE_FORMATS
 from midchart.extras.audit.samples.fields import (
     COLUMNS,
@@ -42,7 +37,6 @@ from midchart.extras.audit.samples.files import (
     objects,
     parquet_columns,
     parquet_rows,
-    suffix_of,
     unreadable,
 )
 from midchart.extras.audit.samples.sample import Sample
@@ -59,19 +53,19 @@ class TableSamples(FileFormat):
 
     suffixes: ClassVar = (".csv", ".tsv", ".psv", *LINES, ".json", ".parquet")
 
-    def has(self, file: Path) -> bool:
+    def has(self, file: Source) -> bool:
         """Whether the columns of a table have a question or prompt, and what was made of it."""
         try:
             fields = fields_of(dict.fromkeys(_columns(file), "x")).keys()
-        except (DataError, *DAMAGED_FILE):
+        except DataError:
             return False
         return bool(fields & _ASKED) and bool(fields & _REST)
 
     def recognises(self, path: Path) -> bool:
         return path.is_file() and super().recognises(path)
 
-    def read(self, file: Path, name: str, trouble: Trouble) -> Iterator[Sample]:
-        for number, (place, row) in enumerate(_rows(file, name, trouble), 1):
+    def read(self, file: Source, trouble: Trouble) -> Iterator[Sample]:
+        for number, (place, row) in enumerate(_rows(file, trouble), 1):
             sample = _sample(row, place, str(number))
             if sample is None:
                 reason = "has neither a question nor a prompt"
@@ -106,16 +100,15 @@ def _sample(row: Mapping[str, Any], place: str, number: str) -> Sample | None:
     return sample_of(identifier, place, None, messages, scores=scores_of(row), **fields)
 
 
-def _columns(path: Path) -> list[str]:
+def _columns(file: Source) -> list[str]:
     """The columns of a table, by its header or its first object; raises DataError."""
-    suffix = suffix_of(path)
-    if suffix == ".parquet":
-        return parquet_columns(path)
-    if delimiter := DELIMITERS.get(suffix[1:]):
-        return read_head(path, delimiter, list(COLUMNS)).header
-    if suffix in LINES:
-        return list(first_object(path))
-    value = document(path, path.name)
+    if file.ending == ".parquet":
+        return parquet_columns(file)
+    if file.ending in DELIMITERS:
+        return read_head(file, list(COLUMNS)).header
+    if file.ending in LINES:
+        return list(first_object(file))
+    value = document(file)
     if isinstance(value, dict):
         value = _list_in(cast("dict[str, Any]", value))
     value = value[0] if isinstance(value, list) and value else None
@@ -129,35 +122,28 @@ def _list_in(members: Mapping[str, Any]) -> list[Any] | None:
     return next((cast("list[Any]", one) for one in values if isinstance(one, list)), None)
 
 
-def _rows(path: Path, name: str, trouble: Trouble) -> Objects:
-    suffix = suffix_of(path)
-    if suffix == ".parquet":
-        yield from parquet_rows(path, name, trouble)
-    elif delimiter := DELIMITERS.get(suffix[1:]):
-        yield from _delimited_rows(path, name, delimiter, trouble)
+def _rows(file: Source, trouble: Trouble) -> Objects:
+    if file.ending == ".parquet":
+        yield from parquet_rows(file, trouble)
+    elif file.ending in DELIMITERS:
+        yield from _delimited_rows(file, trouble)
     else:
-        for place, row in objects(path, name, trouble):
+        for place, row in objects(file, trouble):
             wrapped = None if fields_of(row).keys() & _ASKED else _list_in(row)
             if wrapped is None:
                 yield place, row
             else:
-                yield from listed(wrapped, name, trouble)
+                yield from listed(wrapped, file.name, trouble)
 
 
-def _delimited_rows(path: Path, name: str, delimiter: str, trouble: Trouble) -> Objects:
+def _delimited_rows(file: Source, trouble: Trouble) -> Objects:
     log = _TroubleLog(trouble=trouble)
     try:
-        with open_regular(path) as file:
-            too_large = file.seek(0, 2) > LARGEST_DOCUMENT
-    except OSError:
-        too_large = True
-    if too_large:
-        limit = f"is no file, or a table of more than {LARGEST_DOCUMENT >> 20} MB"
-        trouble(str(DataError(name, None, limit, "split it, or write it as Parquet")))
-        return
-    try:
-        for row in read_table(path, name, (), log, delimiter):
-            yield f"{name}:{row.line}", row.cells
+        if file.path.stat().st_size > LARGEST_DOCUMENT:
+            limit = f"is a table of more than {LARGEST_DOCUMENT >> 20} MB"
+            raise DataError(file.name, None, limit, "split it, or write it as Parquet")
+        for row in read_table(file, (), log):
+            yield f"{file.name}:{row.line}", row.cells
     except DataError as error:
         trouble(str(error))
 

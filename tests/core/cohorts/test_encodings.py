@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from midchart.core.cohorts.tables import decoded
 from midchart.core.errors import DataError
+from midchart.core.storage.encodings import decoded
 
 TEXTS = (
     ("cp1251 koi8_r cp866 mac_cyrillic", "2021-05-10,Аллергия на пенициллин"),

@@ -13,6 +13,7 @@ from midchart.core.errors import DataError
 from midchart.core.loaders.check import check_cohort
 from midchart.core.loaders.ledger import LEFT_OUT, SHOWN, UNACCOUNTED, leaves_of, parts_of
 from midchart.core.loaders.open import read_cohort
+from midchart.core.storage.sources import Source
 from tests.support.cases import CASES, EXPECTED, cases
 from tests.support.samples import SAMPLES
 
@@ -65,7 +66,7 @@ def test_every_leaf_of_a_set_is_accounted_for(folder: Path) -> None:
     ledger = leaves_of(read_cohort(folder))
     counted = Counter[str]()
     for file in (one for one in (folder, *folder.rglob("*")) if one.is_file()):
-        for part in [] if file.name.startswith("midchart.") else parts_of(file, file.name):
+        for part in [] if file.name.startswith("midchart.") else parts_of(Source.at(file)):
             counted["leaves"] += sum(bool(value.split()) for _, value in part.leaves)
     totals = Counter[str]()
     for row in ledger:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.tables import parse_rows, read_table
+from midchart.core.storage.sources import Source
 
 HEAD = "patient_id,time,text\n"
 
@@ -18,7 +19,7 @@ def read(folder: Path, body: str) -> tuple[dict[int, str], dict[int | None, str]
     path = folder / "notes.csv"
     path.write_bytes((HEAD + body).encode())
     log = LoadLog()
-    rows = read_table(path, "notes.csv", ("patient_id", "text"), log, ",")
+    rows = read_table(Source.at(path), ("patient_id", "text"), log)
     rows_by_line = {row.line: f"{row.get('patient_id')}: {row.cells['text']}" for row in rows}
     return rows_by_line, {s.line: s.reason for s in log.skipped}, log.warnings
 

@@ -16,16 +16,18 @@ from midchart.core.cohorts.columns import parse_time
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.errors import DataError
 from midchart.core.loaders.medalign import parse_code, read_record
+from midchart.core.storage.sources import Source
 from tests.support.cases import CASES
 
 RELEASE = (CASES / "medalign/record_of_the_release/input/ehrs/a.xml").read_text("utf-8")
 ROOT = Path(__file__).parents[3]
 
 
-def write(folder: Path, text: str | bytes, name: str = "a.xml") -> Path:
+def write(folder: Path, text: str | bytes, name: str = "a.xml") -> Source:
     path = folder / name
+    path.parent.mkdir(exist_ok=True)
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
+    return Source(path, folder)
 
 
 @pytest.mark.parametrize(
@@ -104,24 +106,24 @@ def test_the_texts_of_all_events_are_read(tmp_path_factory, events):
         f"<eventstream person_id='1'><encounter><events>{body}</events></encounter></eventstream>"
     )
     path = write(tmp_path_factory.mktemp("x"), text)
-    record = read_record(path, "a.xml", LoadLog())
+    record = read_record(path, LoadLog())
     written = ["" if text == "NULL" else text for *_, text in events]
     assert sorted(e.text for e in record.events) == sorted(written)
 
 
 @pytest.mark.slow
 def test_the_digest_depends_only_on_content(tmp_path: Path):
-    one = read_record(write(tmp_path, RELEASE), "a.xml", LoadLog()).digest
+    one = read_record(write(tmp_path, RELEASE), LoadLog()).digest
     moved = RELEASE.replace("<events>", "\n\n<events>")
-    assert read_record(write(tmp_path, moved), "a.xml", LoadLog()).digest == one
+    assert read_record(write(tmp_path, moved), LoadLog()).digest == one
     for old, new in [("Two", "Too"), ("7.00", "7.0"), ("10:00:00", "10:00:01"), ("FEMALE", "MALE")]:
-        other = read_record(write(tmp_path, RELEASE.replace(old, new)), "a.xml", LoadLog()).digest
+        other = read_record(write(tmp_path, RELEASE.replace(old, new)), LoadLog()).digest
         assert other != one, old
-    code = "import sys; from pathlib import Path\n"
+    code = "import sys; from midchart.core.storage.sources import Source\n"
     code += "from midchart.core.cohorts.files import LoadLog; "
     code += "from midchart.core.loaders.medalign import read_record"
-    code += "; print(read_record(Path(sys.argv[1]), 'other name', LoadLog()).digest)"
-    call = [sys.executable, "-c", code, str(write(tmp_path, RELEASE))]
+    code += "; print(read_record(Source.at(sys.argv[1]), LoadLog()).digest)"
+    call = [sys.executable, "-c", code, str(write(tmp_path, RELEASE, "b.xml").path)]
     printed = subprocess.run(call, capture_output=True, text=True, check=True, cwd=ROOT)
     assert printed.stdout.strip() == one
 
@@ -145,7 +147,7 @@ BAD = {
 def test_a_damaged_file_is_reported_in_one_line(tmp_path: Path, case: str):
     text, says = BAD[case]
     with pytest.raises(DataError, match=says) as caught:
-        read_record(write(tmp_path, text, "bad.xml"), "ehrs/bad.xml", LoadLog())
+        read_record(write(tmp_path, text, "ehrs/bad.xml"), LoadLog())
     assert caught.value.file == "ehrs/bad.xml"
     assert caught.value.line and caught.value.remedy
     assert "\n" not in str(caught.value)
@@ -155,5 +157,5 @@ def test_a_long_note_is_read_whole(tmp_path: Path):
     body = "Blood pressure was fine & well.\n".replace("&", "&amp;") * 330_000
     text = "<eventstream><encounter><events><entry timestamp='2020-01-01 00:00'><event type='note'>"
     end = "</event></entry></events></encounter></eventstream>"
-    record = read_record(write(tmp_path, text + body + end), "a.xml", LoadLog())
+    record = read_record(write(tmp_path, text + body + end), LoadLog())
     assert len(record.events[0].text) == 330_000 * len("Blood pressure was fine & well.\n")

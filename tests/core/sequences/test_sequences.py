@@ -8,6 +8,7 @@ import pytest
 from midchart.core.sequences import build as building
 from midchart.core.sequences.build import RawTable, store_folder
 from midchart.core.sequences.store import NO_TIME, EventStore, LabelRows, last_events, match_labels
+from midchart.core.storage.sources import Source
 from tests.reference import sequences as plain
 from tests.support.event_files import random_store
 
@@ -108,7 +109,7 @@ def test_an_interrupted_build_is_repeated_and_leaves_no_file(tmp_path, monkeypat
 def test_a_store_is_keyed_by_content(tmp_path):
     file = tmp_path / "rows.csv"
     file.write_text("a,b\n1,2\n")
-    source = RawTable("rows", "SELECT 1", (file,))
+    source = RawTable("rows", "SELECT 1", (Source.at(file),))
     first = store_folder(tmp_path, source)
     assert store_folder(tmp_path, source) == first
     file.write_text("a,b\n1,3\n")

@@ -8,9 +8,9 @@ import zipfile
 
 import pytest
 
-from midchart.core.cohorts.tables import opened, read_bytes
 from midchart.core.errors import DataError
 from midchart.core.storage.archives import UntrustedZip
+from midchart.core.storage.sources import Source
 
 
 def packed(
@@ -103,23 +103,21 @@ def test_a_file_that_declares_too_little_gives_no_more_than_that() -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "error"),
+    "damage",
     [
-        (lambda data: data[:-1], EOFError),
-        (lambda data: data[:40], EOFError),
-        (lambda data: data[:5], EOFError),
-        (lambda data: data + b"no part", gzip.BadGzipFile),
-        (lambda data: b"\0" + data, gzip.BadGzipFile),
-        (lambda data: data[:-8] + b"sums" + data[-4:], gzip.BadGzipFile),
+        lambda data: data[:-1],
+        lambda data: data[:40],
+        lambda data: data[:5],
+        lambda data: data + b"no part",
+        lambda data: b"\0" + data,
+        lambda data: data[:-8] + b"sums" + data[-4:],
     ],
 )
-def test_a_damaged_gzip_file_is_no_shorter_text(tmp_path, damage, error) -> None:
+def test_a_damaged_gzip_file_is_no_shorter_text(tmp_path, damage) -> None:
     data = damage(gzip.compress(b"one ") + gzip.compress(bytes(range(256))))
     (tmp_path / "a.gz").write_bytes(data)
-    with opened(tmp_path / "a.gz") as file, pytest.raises(error):
-        file.read()
     with pytest.raises(DataError, match="damaged or no gzip file"):
-        read_bytes(tmp_path / "a.gz", "a.gz")
+        Source.at(tmp_path / "a.gz").content()
 
 
 def test_repetitive_text_of_records_is_read(tmp_path) -> None:
@@ -130,7 +128,6 @@ def test_repetitive_text_of_records_is_read(tmp_path) -> None:
     for text in (vitals.encode(), resources.encode()):
         file = tmp_path / "a.csv.gz"
         file.write_bytes(gzip.compress(text))
-        with opened(file) as unpacked:
-            assert unpacked.read() == text
+        assert Source.at(file).content() == text
         with UntrustedZip(packed({"a": text}), "a.zip") as archive:
             assert archive.check(1, 1 << 30) == {"a": len(text)}
