@@ -351,7 +351,7 @@ def _cases(file: Source, log: LoadLog) -> Iterator[tuple[str, LabelledCase]]:
 
 
 def _key_file(file: Source) -> Source:
-    return file.beside(f"{file.stem}_key.json")
+    return file.with_name(f"{file.stem}_key.json")
 
 
 def labelled_cases(path: Path) -> dict[str, LabelledCase]:
@@ -654,7 +654,7 @@ class EhrNoteQa(BenchmarkLoader):
 
     def companions(self, place: Source) -> list[Source]:
         """MIMIC's discharge summaries, for a file of questions."""
-        return list(map(place.beside, NOTES)) if place.is_file() else []
+        return list(map(place.with_name, NOTES)) if place.is_file() else []
 
     def enter(self, file: Source, to: BenchmarkFile) -> None:
         """A record a patient asked about: notes of the questions' file, or MIMIC's."""

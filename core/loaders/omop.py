@@ -625,7 +625,7 @@ class Omop(RecordLoader):
 
     def companions(self, place: Source) -> list[Source]:
         """The log of a DuckDB file, with what is not written into it yet."""
-        return [place.beside(f"{place.path.name}.wal")] if place.ending == ".duckdb" else []
+        return [place.with_name(f"{place.path.name}.wal")] if place.ending == ".duckdb" else []
 
     def read(self, place: Source, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """The persons of the tables."""

@@ -103,7 +103,7 @@ class Source:
         """What has a name in this folder."""
         return Source(self.path / name, self.root)
 
-    def beside(self, name: str) -> Source:
+    def with_name(self, name: str) -> Source:
         """What has a name in the folder of this file."""
         return Source(self.path.with_name(name), self.root)
 
@@ -146,8 +146,8 @@ class Source:
             return [self]
         depth, place = len(self.path.parts), self.path
         with reading_file(self.name):
-            found = chain.from_iterable(map(place.glob, patterns)) if patterns else place.iterdir()
-            visible = [path for path in found if not any(map(is_hidden, path.parts[depth:]))]
+            paths = chain.from_iterable(map(place.glob, patterns)) if patterns else place.iterdir()
+            visible = [path for path in paths if not any(map(is_hidden, path.parts[depth:]))]
         visible.sort(key=lambda path: path.parts)  # as paths compare, but faster
         return [Source(path, self.root) for path in visible]
 

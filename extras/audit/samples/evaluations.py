@@ -163,7 +163,7 @@ class LmEvalSamples(FileFormat):
         named = _SAMPLES_FILE.fullmatch(file.path.name)
         # The model of the results file of the same time, else the name of the folder.
         model = file.path.parent.name
-        results = file.beside(f"results_{named['time']}.json") if named else file
+        results = file.with_name(f"results_{named['time']}.json") if named else file
         if named and results.is_file():
             try:
                 facts = document(results)
@@ -261,7 +261,7 @@ class HelmSamples(FileFormat):
         states = at(state, "request_states")
         if not isinstance(states, list):
             raise DataError(file.name, None, "has no request_states", "run helm-run again")
-        stats = _stats(file.beside("per_instance_stats.json"), trouble)
+        stats = _stats(file.with_name("per_instance_stats.json"), trouble)
         model, run = at(state, "adapter_spec.model"), file.path.parent.name
         for place, one in listed(cast("list[Any]", states), file.name, trouble):
             yield _of_helm(one, place, run, model, stats)
