@@ -260,7 +260,7 @@ class MedAlign(RecordLoader):
         """The tables of questions and responses, for the folder of the records."""
         if not place.is_folder() or place.path == place.root:
             return []
-        return [place.with_name(_QUESTION_FILE), place.beside(_RESPONSE_FILE)]
+        return [place.with_name(_QUESTION_FILE), place.with_name(_RESPONSE_FILE)]
 
     def files(self, place: Source) -> list[Source]:
         """The record files of a cohort folder, or the one file itself."""
