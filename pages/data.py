@@ -21,14 +21,10 @@ import_form.left_runs()
 if not state.cohorts():
     navigation.no_cohort()
 else:
-    place = st.container()
-    name = imported or state.pick_cohort("Cohort in full", forecasts=True)
-    if not imported:
-        with place:
-            cohort.listing()
+    name = imported or cohort.listing()
     if name:
         with navigation.readable("This cohort cannot be read"):
-            cohort.cohort(name, check_first=bool(imported))
+            cohort.cohort(name)
         if name in state.imported():
             for section in state.parts("data"):
                 section(name)

@@ -6,7 +6,7 @@ opaque ids only: a cohort's folder, a run, an instruction.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, lru_cache, wraps
@@ -120,8 +120,11 @@ def check(path: str, validate: bool = False) -> dict[str, Any]:
     return api.check(path, validate=validate)
 
 
-def pick_cohort(label: str = "Cohort", *, forecasts: bool = False) -> str:
-    """The cohort chosen on this page, in the URL by its folder name.
+def pick_cohort(
+    label: str = "Cohort", *, forecasts: bool = False, captions: Mapping[str, str] | None = None
+) -> str:
+    """The cohort chosen on this page, in the URL by its folder name; ``captions``: name → what is
+    said of it, where all are listed.
 
     The page stops, with one line, at an address of a cohort that is not here. With ``forecasts``,
     cohorts of labels to forecast are offered as well as those with questions.
@@ -133,7 +136,7 @@ def pick_cohort(label: str = "Cohort", *, forecasts: bool = False) -> str:
         names = [name for name, _, problem in cohorts() if not problem]
     present = {*names, st.session_state.get("cohort")}  # one that was just removed is no mistake
     known_in_url("cohort", present, "cohort for this page named", "page Data lists them.")
-    return pick_listed(label, names, "cohort")
+    return pick_listed(label, names, "cohort", captions or {})
 
 
 @cached(lambda family: family, seconds=60)

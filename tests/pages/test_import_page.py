@@ -32,15 +32,12 @@ def imported(home: Path, tmp_path: Path):
 
 
 def test_the_page_shows_the_imported_cohort_until_it_is_closed(imported) -> None:
-    metrics = {metric.label: metric.value for metric in imported.metric}
-    assert (metrics["Patients"], metrics["Events"]) == ("1", "2")
-    assert not [box for box in imported.selectbox if box.key == "cohort"]
-    parts = [frame.value for frame in imported.dataframe if "in records" in frame.value]
-    assert [dict(zip(f["part"], f["in records"], strict=True)) for f in parts] == [
-        {"files": 1, "rows": 2}
-    ]
+    assert "ward: 1 patient, 2 events" in page_text(imported)
+    assert not [box for box in imported.radio if box.key == "cohort"]
+    (parts,) = [list(frame.value["read"]) for frame in imported.dataframe if "read" in frame.value]
+    assert sorted(parts) == ["1 of 1 files", "2 of 2 rows"]
     imported.button(key="import_close").click().run()
-    assert imported.selectbox(key="cohort").value == "ward"
+    assert imported.radio(key="cohort").value == "ward"
 
 
 def test_a_column_that_proves_nothing_is_asked_about_and_read_as_answered(imported) -> None:

@@ -64,7 +64,7 @@ FIRST = (
     ),
     ("review", {}, ("Evidence", "distinct answers judged"), ("bm25",)),
     ("runs", {}, ("Select rows",), ("example.com",)),
-    ("data", {}, ("Permitted use", "Evidence position"), ("every part was read",)),
+    ("data", {}, ("Training: allowed", "Evidence position"), ("every part was read",)),
 )
 """The first start of an installation: the demo and the included runs."""
 

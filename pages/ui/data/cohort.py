@@ -16,43 +16,32 @@ from midchart.core import api, figures
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import sign_in, state
 from midchart.pages.ui.shared import chart, messages, tables
-from midchart.pages.ui.shared.marks import for_screen, for_terminal
+from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import segments
 
-EDGES = [n / 10 for n in range(1, 10)]
-"""Inner decile edges; a value on an edge belongs to the right (docs/methods.md, Units)."""
-DECILES = [f"{10 * n}–{10 * n + 10}" for n in range(10)]
-QUESTION_COUNTS = {
-    "records": "Patients",
-    "events": "Events",
-    "instructions": "Questions",
-    "gold": "With evidence",
-    "responses": "Model responses included",
-}
-FORECAST_COUNTS = {
-    "records": "Patients",
-    "events": "Events",
-    "tasks": "Tasks",
-    "labelled": "Labels",
-}
+EDGES = [n / 10 for n in range(11)]
+"""Of deciles; a value on an edge belongs to the right (docs/methods.md, Units)."""
 SPLITS = {"train": "train", "tuning": "tuning", "held_out": "held-out"}
 
 
-def _tag(manifest: api.Manifest) -> dict[str, str]:
+def _tag(manifest: api.Manifest, kind: str) -> str:
+    """What the records are and what they may be used for, in a line."""
     identity = {
         "": "unknown: treat as identifiable",
         "yes": "yes",
         "no": "no: names are included",
     }.get(manifest.deidentified or "", f"{manifest.deidentified}: treat as identifiable")
-    origin = {"Source of records": manifest.source or "not stated", "De-identified": identity}
+    facts = {"Source": manifest.source or "not stated", "De-identified": identity}
     if manifest.synthetic:
-        origin = {"Source of records": "None: synthetic patients."}
+        facts = {"Source": "synthetic patients"}
     allowed = {True: "allowed", False: "not allowed"}
-    return origin | {
+    facts |= {
         "Licence": manifest.licence or "not stated",
         "Training": allowed[manifest.training_allowed],
         "External services": allowed[manifest.external_services_allowed],
+        "Format": kind,
     }
+    return " · ".join(f"{name}: {fact}" for name, fact in facts.items())
 
 
 def permitted(manifest: api.Manifest) -> str:
@@ -70,37 +59,24 @@ def counts(cohort: api.Cohort) -> str:
     return f"{api.counted(len(cohort.records), 'patient')} · {asked}"
 
 
-def listing() -> None:
-    """The cohorts with their counts, permitted use and state; a click shows one in full."""
-    rows: list[dict[str, str]] = []
+def listing() -> str:
+    """The cohorts with their counts, permitted use and state; gives the chosen one."""
+    captions: dict[str, str] = {}
     for name, path, problem in state.cohorts():
-        row = {"cohort": name, "contents": "–", "use": "–", "state": CLOSED}
         if problem:
             title = f"{for_screen(name)} cannot be opened"
             st.warning(for_screen(problem), title=title, icon=":material/folder_off:")
-        else:
-            opened = api.open_data(path)
-            row |= {"contents": counts(opened), "use": permitted(opened.manifest)}
-            row["state"] = "events not read yet" if api.unread(path) else "ready"
-        rows.append(row)
-
-    def show(row: int, _: str) -> None:
-        if rows[row]["state"] != CLOSED:
-            st.session_state["cohort"] = rows[row]["cohort"]
-
-    alt = "Cohorts with contents, permitted use and state"
-    column = {"cohort": st.column_config.TextColumn(pinned=False)}
-    tables.table(pd.DataFrame(rows), "cohorts", alt, column, opens=show)
+            continue
+        opened = api.open_data(path)
+        words = [api.counted(len(opened.records), "patient"), permitted(opened.manifest)]
+        words += ["events not read yet"] if api.unread(path) else []
+        captions[name] = " · ".join(words)
+    return state.pick_cohort("Cohorts", forecasts=True, captions=captions)
 
 
-CLOSED = "cannot be opened"
-
-
-def cohort(name: str, check_first: bool = False) -> None:
-    """Counts, tag, evidence positions (or tasks) and check of one cohort.
-
-    ``check_first``: the check comes right below the counts.
-    """
+def cohort(name: str) -> None:
+    """Counts and tag of one cohort, what of its files was read and left out, and where its evidence
+    is (or its tasks)."""
     path = next(path for known, path, _ in state.cohorts() if known == name)
     opened = api.open_data(path)
     manifest, kind = opened.manifest, opened.format
@@ -109,43 +85,35 @@ def cohort(name: str, check_first: bool = False) -> None:
         st.code(command, language=None, wrap_lines=True)
         return
     validate = kind == "fhir" and st.session_state.get(f"{name}-validate", False)
+    top = st.container()
     check = state.check(path, validate) if messages.all_read(path) else {}
     labels = check.get("labels", {})
     forecasts = bool(labels) and not check["instructions"]
-    titles = FORECAST_COUNTS if forecasts else QUESTION_COUNTS
-    counts = {
-        "records": len(opened.records),
-        "instructions": len(opened.instructions),
-        "gold": len(opened.gold),
-        "responses": len(opened.responses),
-        "tasks": len(labels),
-        "labelled": sum(task["n"] for task in labels.values()),
-    } | check
-    with st.grid(len(titles), min_column_width=120):
-        for key, title in titles.items():
-            st.metric(title, f"{int(counts[key]):,}" if key in counts else "…")
-    if check and check_first:
-        _check(name, path, check, kind)
-    left, right = st.columns((2, 3), gap="large")
-    with left:
-        st.header("Permitted use", anchor=False)
-        for question, answer in _tag(manifest).items():
-            with st.container(gap=None):
-                st.caption(question)
-                st.text(for_terminal(answer))
-        st.caption(f"Format {for_screen(kind)}")
-        if not manifest.synthetic:
-            _change_use(name, path, manifest)
+    words = [api.counted(len(opened.records), "patient")]
+    words += [api.counted(check["events"], "event")] if check else []
+    if forecasts:
+        labelled = api.counted(sum(task["n"] for task in labels.values()), "label")
+        words += [f"{api.counted(len(labels), 'task')} with {labelled}"]
+    else:
+        asked = api.counted(len(opened.instructions), "question")
+        words += [f"{asked} ({len(opened.gold):,} with a reference)" if opened.gold else asked]
+        words += [f"{len(opened.responses):,} model responses"] if opened.responses else []
+    messages.conclude(f"{name}: {', '.join(words)}.", [_tag(manifest, kind)], top)
+    if not manifest.synthetic:
+        _change_use(name, path, manifest)
     if not check:
-        right.caption("Evidence positions and the check follow once every record is read.")
-        return
-    with right:
-        if forecasts:
-            _tasks(name, labels)
-        else:
-            _positions(name, check["positions"])
-    if not check_first:
+        st.caption("Evidence positions and the check follow once every record is read.")
+    elif forecasts:
         _check(name, path, check, kind)
+        _tasks(name, labels)
+    elif not opened.gold:
+        _check(name, path, check, kind)
+    else:
+        left, right = st.columns((3, 2), gap="large")
+        with left:
+            _check(name, path, check, kind)
+        with right:
+            _positions(name, check["positions"])
 
 
 def _tasks(name: str, labels: dict[str, Any]) -> None:
@@ -172,24 +140,20 @@ def _positions(name: str, positions: list[dict[str, Any]]) -> None:
         return
     by = segments("Position by", tables.POSITIONS, "position")
     values = [row[by] for row in located if row[by] is not None]
-    counts = np.bincount(deciles(values), minlength=10)
+    counts = np.histogram(values, EDGES)[0]
+    deciles = [f"{10 * n}" for n in range(10)]
     bars = go.Bar(
-        x=DECILES, y=counts, text=counts, textposition="outside", cliponaxis=False,
-        marker_color=figures.series()[0], hovertemplate="%{x} %: %{y} questions<extra></extra>",
+        x=deciles, y=counts, text=counts, textposition="outside", cliponaxis=False,
+        marker_color=figures.series()[0], hovertemplate="from %{x} %: %{y}<extra></extra>",
     )  # fmt: skip
     figure = go.Figure(bars)
     figure.update_layout(height=260, bargap=0.25)
-    title = f"position in the record, % ({len(values)} questions)"
+    title = f"tenth of the record, from % ({len(values)} questions)"
     figure.update_xaxes(title=title, showgrid=False)
     figure.update_yaxes(visible=False)
-    highest = DECILES[int(counts.argmax())]
-    alt = f"Bar chart: questions by decile of evidence position; most at {highest} %."
+    highest = deciles[int(counts.argmax())]
+    alt = f"Bar chart: questions by decile of evidence position; most from {highest} %."
     chart.show(figure, alt, "positions")
-
-
-def deciles(positions: list[float]) -> np.ndarray:
-    """The decile (0 to 9) of each position in [0, 1]."""
-    return np.searchsorted(EDGES, positions, side="right")
 
 
 def _balance(name: str, check: dict[str, Any]) -> None:
@@ -199,20 +163,25 @@ def _balance(name: str, check: dict[str, Any]) -> None:
     lost = sum(part["unaccounted"] for part in check["balance"])
     if lost:
         st.error(f"{lost:,} parts of the files are neither in a record nor named: a program fault.")
+    parts = sorted(check["balance"], key=lambda part: not part["left_out"])
     rows = [
-        {"part": part["what"], "in the files": part["total"], "in records": part["shown"],
-         "not in records": sum(part["left_out"].values()),
-         "because": "; ".join(f"{reason}: {n:,}" for reason, n in part["left_out"].items())}
-        for part in check["balance"]
+        {"read": f"{part['shown']:,} of {part['total']:,} {part['what']}",
+         "left out, because": "; ".join(f"{n:,}: {why}" for why, n in part["left_out"].items())}
+        for part in parts
     ]  # fmt: skip
-    tables.table(pd.DataFrame(rows), f"{name}-balance", "What became of each part of the files")
+    tables.table(
+        pd.DataFrame(rows), f"{name}-balance", "What became of each part of the files",
+        download=pd.DataFrame(parts),
+    )  # fmt: skip
     if check["leaves"]:
         frame = pd.DataFrame(check["leaves"])
+        every, hidden = frame["leaves"].sum(), frame[frame["outcome"] != "shown"]
         if lost := int(frame.loc[frame["outcome"] == "unaccounted", "leaves"].sum()):
-            every = frame["leaves"].sum()
             st.warning(f"{lost:,} of {every:,} strings and codes are neither shown nor named.")
-        alt = "Strings, numbers and codes that are not shown as they are"
-        tables.table(frame[frame["outcome"] != "shown"], f"{name}-leaves", alt)
+        title = f"{hidden['leaves'].sum():,} of {every:,} strings, numbers and codes are not shown"
+        with st.expander(title):
+            alt = "Strings, numbers and codes that are not shown as they are"
+            tables.table(hidden, f"{name}-leaves", alt)
     if check["undated"]:
         st.caption(
             f"{check['undated']:,} entries have no date: they come first in their record and are "
@@ -221,7 +190,7 @@ def _balance(name: str, check: dict[str, Any]) -> None:
 
 
 def _check(name: str, path: str, check: dict[str, Any], kind: str) -> None:
-    st.header("Check", anchor=False)
+    st.header("What was read, and what left out", anchor=False)
     _settle(name, path, check["unsettled"])
     _balance(name, check)
     if kind == "fhir" and api.can_validate():

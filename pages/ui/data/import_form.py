@@ -26,16 +26,15 @@ UNDELETED = "undeleted_left"
 def section() -> None:
     """The form that imports a cohort."""
     with st.container(border=True):
-        st.markdown(
-            "**Import a cohort.** It becomes a private copy on this machine: readable by your "
-            "account alone, not used for training, not sent anywhere."
-        )
-        left, right = st.columns((3, 2), gap="medium")
         ways = [FILES, FOLDER, PATH] if _on_this_machine() else [FILES, FOLDER]
-        way = left.segmented_control(
-            "Source", ways, default=FILES, required=True, key="import_way", persist_state="session",
-            label_visibility="collapsed",
-        )  # fmt: skip
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown("**Import a cohort**", width="content")
+            way = st.segmented_control(
+                "Source", ways, default=FILES, required=True, key="import_way",
+                persist_state="session", label_visibility="collapsed", width="content",
+            )  # fmt: skip
+            st.caption("A private copy: read by your account alone, not sent anywhere.")
+        left, middle, right = st.columns((5, 3, 2), vertical_alignment="bottom")
         if way == PATH:
             source: Any = left.text_input(
                 "Path of a file or folder (it is copied)", key="import_path", max_chars=1000,
@@ -48,20 +47,22 @@ def section() -> None:
                 max_upload_size=LARGEST_UPLOAD_MB, label_visibility="collapsed",
                 help=f"Up to {LARGEST_UPLOAD_MB} MB; larger cohorts come in by a path.",
             )  # fmt: skip
-        name = right.text_input(
+        name = middle.text_input(
             "Name of the cohort", key="import_name", max_chars=64, persist_state="session",
             placeholder="ward-3", help="Letters, digits, hyphens; part of addresses, so no "
             "patient's name.",
         )  # fmt: skip
         ready = bool(source and name)
-        start = right.button("Import", type="primary", key="import_start", disabled=not ready)
+        start = right.button(
+            "Import", type="primary", key="import_start", disabled=not ready, width="stretch"
+        )
         allowed, reason = _permissions()
         if start:
             _import(name, source, allowed, reason)
 
 
 def _permissions() -> tuple[dict[str, bool], str]:
-    with st.expander("Permitted use, formats, and folders without a copy"):
+    with st.popover("Permitted use, formats, and folders without a copy", type="tertiary"):
         allowed = {
             field: st.checkbox(f"{words} (data-use agreement allows it)", key=f"import_{field}")
             for field, words in cohort.LABELS.items()
@@ -136,9 +137,6 @@ def result() -> str:
     if name not in state.imported():  # removed by somebody else
         del st.session_state[DONE]
         return ""
-    read = f"{report['records']:,} patients, {report['events']:,} entries"
-    if report["instructions"]:
-        read += f", {report['instructions']:,} questions"
     files = next((p for p in report["balance"] if p["what"] == "files"), {"total": 0, "shown": 0})
     skipped, unread = report["skipped"], files["total"] - files["shown"]
     if not skipped and not unread:
@@ -147,8 +145,8 @@ def result() -> str:
             for part in report["balance"]
             for reason, n in part["left_out"].items()
         ]
-        rest = f"left out, as the check below says: {', '.join(left_out)}"
-        words = for_screen(f"{name}: {read}; {rest if left_out else 'every part was read'}.")
+        rest = f"Left out, as the check below says: {', '.join(left_out)}."
+        words = for_screen(rest) if left_out else "Every part was read."
         st.success(words, title="Cohort imported", icon=":material/check:")
     else:
         reasons = [f"{part['file']}: {part['reason']}" for part in skipped[:1]]
@@ -157,7 +155,7 @@ def result() -> str:
         title = f"Imported, except {api.counted(len(skipped), 'part')}"
         if unread:
             title = f"{files['shown']:,} of {files['total']:,} files read, {unread:,} not"
-        words = f"{name}: {read}. Not read: {'; '.join(reasons)}. The check below has all."
+        words = f"Not read: {'; '.join(reasons)}. The check below has all."
         st.warning(for_screen(words), title=title, icon=":material/warning:")
     if report["unconfined"]:
         st.caption(for_screen(report["unconfined"]))

@@ -64,15 +64,22 @@ def segments(label: str, titles: Mapping[Any, str] | Sequence[str], key: str, **
     )  # fmt: skip
 
 
-def pick_listed(label: str, names: Sequence[str], key: str, **extra: Any) -> str:
-    """One of some names of folders in a list, the first by default; in the URL as ``key``, as the
-    list shows it: with its invisible characters visible."""
+def pick_listed(label: str, names: Sequence[str], key: str, captions: Mapping[str, str]) -> str:
+    """One of some names of folders, the first by default; in the URL as ``key``, as the list shows
+    it: with its invisible characters visible. Those with ``captions`` are all shown while they are
+    few."""
     asked = st.query_params.get(key)
     if asked in names and for_terminal(asked) != asked:  # a link names it as it is
         st.session_state[key] = asked
-    return st.selectbox(
-        label, names, key=key, bind="query-params", format_func=for_terminal, width=420, **extra
-    )
+    options: dict[str, Any] = {"bind": "query-params", "format_func": for_terminal, "key": key}
+    if captions and len(names) <= MOST_SHOWN and not any(map(looks_marked, names)):
+        said = [for_screen(captions[name]) for name in names]
+        return st.radio(label, names, horizontal=True, captions=said, **options)
+    return st.selectbox(label, names, width=420, **options)
+
+
+MOST_SHOWN = 12
+"""Names that are shown side by side."""
 
 
 def pick_linked(
