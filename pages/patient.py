@@ -9,13 +9,11 @@ from midchart.pages.ui.shared import chart, marks
 navigation.page("Patient")
 
 top, map_place = st.container(), st.container(key="patient_map")
-# On a narrow screen below each other, in this order.
-left, middle, right = st.columns((5, 12, 7), gap="medium")
-below = st.container()
+bench, below = st.container(), st.container()
 drawer = st.expander(
     "Settings and files", icon=":material/tune:", on_change="rerun", key="patient_drawer"
 )
-choice = controls.choose(left, drawer)
+choice, middle, right = controls.choose(top, bench, drawer)
 if not choice.record.events:
     middle.info("This record has no events.")
     st.stop()

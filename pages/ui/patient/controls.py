@@ -185,7 +185,9 @@ def _pick_question(cohort: api.Cohort, name: str, record_id: str, arms: tuple[st
         for one in offered
     }
     titles[TYPED] = "Type a question…"
-    st.session_state.setdefault("patient_question", offered[0].id if offered else TYPED)
+    if not offered:
+        return TYPED
+    st.session_state.setdefault("patient_question", offered[0].id)
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         st.markdown("**Questions**")
         order = list(titles)
@@ -282,32 +284,34 @@ def _remember_typed(name: str, instruction: api.Instruction) -> str:
 
 
 def _instruction(
-    cohort: api.Cohort, name: str, record: api.Record, question: str
+    cohort: api.Cohort, name: str, record: api.Record, question: str, top: DeltaGenerator
 ) -> api.Instruction:
     """The instruction asked; one without id and question while none is typed."""
     if question != TYPED:
         write_url(TYPED, [])
         return api.instruction_for(cohort, question)
-    text = st.text_input(
+    text = top.text_input(
         "Your question", key="patient_typed", persist_state="session", max_chars=2000,
-        placeholder="For example: when was metformin stopped?",
+        placeholder="Type a question about this record. For example: when was metformin stopped?",
         help="Held in memory only; the page's address has a code for it, never its text.",
     )  # fmt: skip
     if not text.strip():
         write_url(TYPED, [])
-        st.info("Type a question about this record to see what each arm keeps for it.")
         return api.Instruction("", record.id, "")
     instruction = api.typed_question(record, text)
     write_url(TYPED, [_remember_typed(name, instruction)])
     return instruction
 
 
-def choose(body: DeltaGenerator, drawer: DeltaGenerator) -> Choice:
-    """Draw the controls: the questions in ``body``, rarely used ones in ``drawer``, the others in
-    the sidebar; stops the page with a message where something cannot be read.
+def choose(
+    top: DeltaGenerator, bench: DeltaGenerator, drawer: DeltaGenerator
+) -> tuple[Choice, DeltaGenerator, DeltaGenerator]:
+    """Draw the controls: a typed question at the ``top``, the record's own in the first column of
+    the ``bench``, rarely used ones in ``drawer``, the others in the sidebar; stops the page with a
+    message where something cannot be read. Gives the choice and the bench's other columns.
 
     A question that the chosen run does not ask is answered by the run's reader now, if it is
-    installed.
+    installed. On a narrow screen the columns are below each other.
     """
     key, cohort = _pick_cohort()
     place = st.sidebar.container()
@@ -327,7 +331,9 @@ def choose(body: DeltaGenerator, drawer: DeltaGenerator) -> Choice:
     cohort = api.gold_under(cohort, protocol)
     with place:
         record_id = _pick_patient(patients, name)
-    with body:
+    asked = any(one.record_id == record_id for one in cohort.instructions)
+    *left, middle, right = bench.columns((5, 12, 7) if asked else (15, 8), gap="medium")
+    with left[0] if left else top:
         try:
             record = model.record(key, cohort, record_id)
         except MidchartError as error:
@@ -335,7 +341,7 @@ def choose(body: DeltaGenerator, drawer: DeltaGenerator) -> Choice:
             st.stop()
         _restore_typed()
         question = _pick_question(cohort, name, record_id, arms)
-        instruction = _instruction(cohort, name, record, question)
+        instruction = _instruction(cohort, name, record, question, top)
     judges = [
         one for one in state.installed_judges() if instruction.options or one != OPTIONS_JUDGE
     ]
@@ -360,8 +366,8 @@ def choose(body: DeltaGenerator, drawer: DeltaGenerator) -> Choice:
     )
     installed, name = state.installed_readers(), reader.partition(" ")[0]
     if run and instruction.question and not model.in_run(choice) and name in installed:
-        return replace(choice, run="", reader=name, reader_title=installed[name])
-    return choice
+        choice = replace(choice, run="", reader=name, reader_title=installed[name])
+    return choice, middle, right
 
 
 # The question that the page opens on: one from the middle of a record that was answered wrongly,

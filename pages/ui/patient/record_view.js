@@ -601,11 +601,10 @@ class Viewer {
     return `entry ${number(event + 1)} of ${number(n)}, at ${((100 * event) / Math.max(n - 1, 1)).toFixed(1)} %`;
   }
 
-  // The mark over most of a note of several sentences (a note kept as one unit) frames its rows.
+  // The mark over several sentences (a note kept as one unit) frames its rows.
   frameOf(event) {
     const marks = this.marksOf.get(event) ?? [];
-    if (this.sentences(event) < 2) return null;
-    const wide = marks.filter((mark) => mark.end - mark.start > this.record.text[event].trim().length / 2);
+    const wide = marks.filter((mark) => this.sentenceAt(event, mark.end - 1) > this.sentenceAt(event, mark.start));
     return wide.sort((a, b) => b.strength - a.strength)[0] ?? null;
   }
 

@@ -209,7 +209,7 @@ def section(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -
             )  # fmt: skip
             view = by_name.get(name) or next(iter(by_name.values()))
     if view is not None:
-        st.html(marks.block(marks.legend(choice.protocol.unit)))
+        st.html(marks.block(marks.legend(choice.protocol.unit, bool(pieces))))
     event, _ = model.opened(choice)
     if event is None:
         event = model.first_event(pieces, view)

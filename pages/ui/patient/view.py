@@ -390,7 +390,7 @@ def _card(choice: Choice, view: ArmView, pieces: Sequence[Piece]) -> str:
     else:
         cells = [
             _status(view, pieces),
-            _answer(choice, view, pieces) + _verdict(choice, view),
+            _answer(choice, view, pieces) + _verdict(view),
             _ranked(choice, view),
         ]
         if not pieces:  # what the chart says comes first, the reader's word after
@@ -406,7 +406,7 @@ def _note(words: str) -> str:
 def _status(view: ArmView, pieces: Sequence[Piece]) -> str:
     """Whether the evidence was kept, and its place in the arm's ranking."""
     if not pieces:
-        return _note("no located evidence")
+        return ""
     if view.summarised:
         return _note("summarised") + f"<small>{UNKNOWN}</small>"
     lost = model.lost_words(view, pieces)
@@ -495,11 +495,10 @@ def reader_words(view: ArmView) -> str:
     )
 
 
-def _verdict(choice: Choice, view: ArmView) -> str:
+def _verdict(view: ArmView) -> str:
     """The deciding judge's verdict first, then of the others those that differ or have a reason."""
     if not view.verdicts:
-        judged = view.answer is not None and choice.gold is None
-        return "<small>Not judged: no reference answer.</small>" if judged else ""
+        return ""
     first, *others = view.verdicts.items()
     html = marks.outcome_html(first[1].outcome, first[1].refusal)
     return f"{html}<small>by {_judge_words(*first)}</small>" + "".join(

@@ -144,19 +144,21 @@ def mark(label: str, words: str) -> str:
     return f'<mark class="{STYLE[label]}">{for_screen(words, html=True)}</mark>'
 
 
-def legend(unit: str = "sentence") -> str:
-    """What the borders mean."""
-    items = (
-        (KEPT, f"{unit} that the reader got"),
-        (KEPT_EVIDENCE, "evidence that the reader got"),
-        (CUT_EVIDENCE, "evidence that was selected, then cut from the prompt"),
-        (DROPPED_EVIDENCE, "evidence that the arm did not select"),
-    )
+def legend(unit: str, evidence: bool) -> str:
+    """What the borders mean; those of ``evidence`` where there is some."""
+    items = [(KEPT, f"{unit} that the reader got")]
+    if evidence:
+        items += [
+            (KEPT_EVIDENCE, "evidence that the reader got"),
+            (CUT_EVIDENCE, "evidence that was selected, then cut from the prompt"),
+            (DROPPED_EVIDENCE, "evidence that the arm did not select"),
+        ]
     cells = "".join(
         f"<span>{mark(label, label)} {for_screen(words, html=True)}</span>"
         for label, words in items
     )
-    return f'<div class="mc-legend">{cells}<span><u>underlined</u> annotated evidence</span></div>'
+    exact = "<span><u>underlined</u> annotated evidence</span>" * evidence
+    return f'<div class="mc-legend">{cells}{exact}</div>'
 
 
 def prompt_html(text: str) -> str:
