@@ -343,7 +343,9 @@ def _lines(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
     chart, looks = go.Figure(), _looks([mark.one for mark in marks])
     numbered = {"mode": "lines+markers+text", "texttemplate": "%{y:.0f}",
                 "textposition": "top right", "textfont": {"size": 12}}  # fmt: skip
-    moved = [0.0] * len(drawn) if numeric else shifts(len(drawn), 0.09)
+    along = view.across in ALONG_RECORD and len(places) > 1  # in shares of a step
+    step = places[1] - places[0] if along else 0.0 if numeric else 1.0
+    moved = shifts(len(drawn), 0.09 * step)
     counted = [title for title in drawn if any(m.one.n for m in marks if m.one.row == title)]
     marked = counted[0] if len(counted) == 1 and view.across in ALONG_RECORD else ""
     named = bool(marked or view.diagonal)  # by a legend, else at the lines' ends
@@ -492,8 +494,8 @@ def _wrapped(rows: Sequence[str], width: int = NAME) -> dict[str, Any]:
 def _grid(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
     """Values as shade and number, the first row on top."""
     columns = in_order([one.x for one in estimates])
-    rows = list(dict.fromkeys(one.row for one in estimates))
-    rows = sorted(rows) if view.across in SHAPES else rows
+    keys = {one.row: [HEADS.get(one.key[c], one.key[c]) for c in view.rows] for one in estimates}
+    rows = sorted(keys, key=keys.__getitem__) if view.across in SHAPES else list(keys)
     cells = {(mark.one.row, mark.one.x): mark for mark in _marks(estimates, measure.unit)}
     # The axis says of what the numbers are: their words would touch on a narrow screen.
     numbers = view.across in SHAPES and all(str(column).isdigit() for column in columns)
@@ -503,15 +505,9 @@ def _grid(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
     shades = [[mark.value if mark else nan for mark in line] for line in grid]
     known = [value for line in shades for value in line if not isnan(value)]
     span = (0.0, 10.0 * ceil(max(*known, 1.0) / 10)) if shares else (min(known), max(known))
-    shade = ink()
-    colorbar = {
-        "title": {"text": "%" if shares else "", "font": {"size": 11, "color": shade.faint}},
-        "thickness": 9, "tickfont": {"size": 11, "color": shade.text}, "outlinewidth": 0,
-        "len": 0.9, **({"tickvals": [*span]} if shares else {}),
-    }  # fmt: skip
     chart = go.Figure(
         go.Heatmap(z=shades, x=names, y=rows, zmin=span[0], zmax=span[1], colorscale=SCORES,
-                   hoverinfo="skip", xgap=2, ygap=2, colorbar=colorbar)
+                   hoverinfo="skip", xgap=2, ygap=2, showscale=False)
     )  # fmt: skip
     for y, line_of in enumerate(grid):
         for x, cell in enumerate(line_of):
@@ -534,12 +530,19 @@ def _grid(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
     )  # fmt: skip
     tall = 28 if shares else 44
     chart.update_layout(
-        hovermode="closest", hoverdistance=120, height=80 + tall * max(len(rows), 3)
+        hovermode="closest",
+        hoverdistance=120,
+        height=60 + tall * max(len(rows), 3),
+        margin={"t": 10},
     )
     of_what = SHAPES[view.across].format("").strip() if numbers else ""
     chart.update_xaxes(type="category", showgrid=False, tickangle=0, title=of_what)
     chart.update_yaxes(type="category", autorange="reversed", showgrid=False, **_wrapped(rows))
     return chart
+
+
+HEADS = {"linear": 0, "standard": 1, "deep": 2}
+"""Heads of a gate by their hidden layers."""
 
 
 def _in_a_cell(one: Value) -> str:

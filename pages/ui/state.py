@@ -136,7 +136,7 @@ def pick_cohort(
         names = [name for name, _, problem in cohorts() if not problem]
     present = {*names, st.session_state.get("cohort")}  # one that was just removed is no mistake
     known_in_url("cohort", present, "cohort for this page named", "page Data lists them.")
-    return pick_listed(label, names, "cohort", captions or {})
+    return pick_listed(label, names, "cohort", captions)
 
 
 @cached(lambda family: family, seconds=60)

@@ -83,6 +83,11 @@ def conclusion(report: Mapping[str, Any]) -> Conclusion:
         ]
         text = f"The gate keeps {shares[0]} of {first[measures[0].n]:,} questions"
         details = [f"{first['variant']}: {', '.join((auroc, *shares[1:]))}."]
+        shapes = [row for row in rows[1:] if row["query"] and row["loss"] == first["loss"]]
+        if shapes:
+            best = max(shapes, key=lambda row: number(row.get(measures[0].column)))
+            text += f"; the best of its {len(shapes)} other shapes of {_text(measures[0], best)}"
+            text += f", {apart}" if (apart := _apart(measures[0], best, first)) else ""
     alike = ("ngram", "dim", "head", "loss")
     others = {
         "Without the question": next(
@@ -124,12 +129,15 @@ def _chance(measure: Measure, row: Row) -> str:
 
 def _compared(measure: Measure, row: Row, other: Row) -> str:
     """A row's measure, and whether its interval overlaps the other's: no test is made."""
+    name = "AUROC" if measure is AUROC else measure.title.removeprefix("% of ")
+    return ", ".join(filter(None, (f"{name} {_text(measure, row)}", _apart(measure, row, other))))
+
+
+def _apart(measure: Measure, row: Row, other: Row) -> str:
+    """Whether two rows' intervals overlap, in words; "" where an end is not known."""
     ends = measure.intervals[0]
     pairs = [(number(one.get(ends.low)), number(one.get(ends.high))) for one in (row, other)]
-    name = "AUROC" if measure is AUROC else measure.title.removeprefix("% of ")
-    text = f"{name} {_text(measure, row)}"
     if any(end != end for pair in pairs for end in pair):  # an end is NaN
-        return text
+        return ""
     overlap = max(low for low, _ in pairs) <= min(high for _, high in pairs)
-    shown = "no difference shown (the intervals overlap)" if overlap else "the intervals are apart"
-    return f"{text}, {shown}"
+    return "no difference shown (the intervals overlap)" if overlap else "the intervals are apart"

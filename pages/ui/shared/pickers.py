@@ -64,7 +64,9 @@ def segments(label: str, titles: Mapping[Any, str] | Sequence[str], key: str, **
     )  # fmt: skip
 
 
-def pick_listed(label: str, names: Sequence[str], key: str, captions: Mapping[str, str]) -> str:
+def pick_listed(
+    label: str, names: Sequence[str], key: str, captions: Mapping[str, str] | None = None
+) -> str:
     """One of some names of folders, the first by default; in the URL as ``key``, as the list shows
     it: with its invisible characters visible. Those with ``captions`` are all shown while they are
     few."""
