@@ -342,7 +342,7 @@ def _lines(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
     at = {place: float(place) if numeric else float(i) for i, place in enumerate(places)}
     chart, looks = go.Figure(), _looks([mark.one for mark in marks])
     numbered = {"mode": "lines+markers+text", "texttemplate": "%{y:.0f}",
-                "textposition": "top right", "textfont": {"size": 12}}  # fmt: skip
+                "textposition": "top left", "textfont": {"size": 12}}  # fmt: skip
     along = view.across in ALONG_RECORD and len(places) > 1  # in shares of a step
     step = places[1] - places[0] if along else 0.0 if numeric else 1.0
     moved = shifts(len(drawn), 0.09 * step)

@@ -8,7 +8,7 @@ from typing import Any
 from midchart.core.runs.declared import Conclusion, Ends, Measure, View
 
 CORRECT = Measure(
-    "accuracy", "accuracy", "%", "Of the responses whose evidence lies in this part of the record.",
+    "accuracy", "accuracy", "%", "Accuracy: of the responses with their evidence in this part.",
     (Ends("ci_low", "ci_high", "by question"),), clusters="clusters",
     null=("null_low", "null_high"), better="more",
 )  # fmt: skip

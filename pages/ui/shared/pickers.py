@@ -75,8 +75,8 @@ def pick_listed(
         st.session_state[key] = asked
     options: dict[str, Any] = {"bind": "query-params", "format_func": for_terminal, "key": key}
     if captions and len(names) <= MOST_SHOWN and not any(map(looks_marked, names)):
-        said = [for_screen(captions[name]) for name in names]
-        return st.radio(label, names, horizontal=True, captions=said, **options)
+        below = [for_screen(captions[name]) for name in names]
+        return st.radio(label, names, horizontal=True, captions=below, **options)
     return st.selectbox(label, names, width=420, **options)
 
 
