@@ -10,9 +10,12 @@ displayed names; numbers are given as written.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
+from itertools import chain
+from operator import itemgetter
 from xml.etree.ElementTree import Element
 
 from midchart.core.cohorts.columns import parse_time
@@ -57,25 +60,18 @@ _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 _WORD = re.compile(r"\d+(?:[.,]\d+)*|\w+")
 
 
-def tag_of(element: Element) -> str:
-    """The local name of an element."""
-    return element.tag.rpartition("}")[2]
-
-
 def inside(element: Element | None, *tags: str) -> Element | None:
     """The first element down a path of local names."""
     for tag in tags:
         if element is None:
             return None
-        element = next((child for child in element if tag_of(child) == tag), None)
+        element = element.find(tag)
     return element
 
 
-def each(element: Element | None, *tags: str) -> Iterator[Element]:
-    """The children with one of these local names."""
-    return (
-        (child for child in element if tag_of(child) in tags) if element is not None else iter(())
-    )
+def each(element: Element | None, tag: str) -> list[Element]:
+    """The children with a local name."""
+    return [] if element is None else element.findall(tag)
 
 
 def joined(element: Element | None) -> str:
@@ -92,10 +88,9 @@ def parse_ts(value: str) -> tuple[datetime | None, str]:
     digits = value.strip().partition(".")[0].partition("+")[0].partition("-")[0]
     if not digits.isdecimal() or len(digits) < 4 or len(digits) % 2:
         return None, ""
-    digits = digits[:14]
-    padded = digits + "00000101000000"[len(digits) :]
+    padded = digits[:14] + "00000101000000"[len(digits) :]
     try:
-        time = datetime.strptime(padded, "%Y%m%d%H%M%S")
+        time = datetime.fromisoformat(f"{padded[:8]}T{padded[8:]}")
     except ValueError:
         return None, ""
     return time, "-".join(filter(None, (digits[:4], digits[4:6], digits[6:8])))
@@ -143,75 +138,11 @@ def _value(element: Element) -> str:
     return text or ("unknown" if element.get("nullFlavor") else "")
 
 
-def _when(statement: Element) -> str:
-    times: list[str] = []
-    for stamp in each(statement, "effectiveTime", "time"):
-        low, high = date_of(inside(stamp, "low")), date_of(inside(stamp, "high"))
-        period, single = _quantity(inside(stamp, "period")), date_of(stamp)
-        if single or low or high:
-            ends = f"from {low}" if low and not high else f"until {high}" if not low else ""
-            times.append(single or ends or f"{low} to {high}")
-        if period:
-            times.append(f"every {period}")
-    return ", ".join(times)
-
-
-def _label(statement: Element) -> str:
-    code = inside(statement, "code")
-    named = code_text(code)
-    if code is not None and not code.get("displayName"):
-        named = _CODE_NAMES.get(code.get("code", ""), named)
-    return ": ".join(filter(None, (*_products(statement)[:1], named, *_players(statement))))
-
-
-def _products(statement: Element) -> list[str]:
-    return [
-        _coded_name(inside(one, "manufacturedProduct", "manufacturedMaterial"))
-        for one in each(statement, "consumable", "product")
-    ]
-
-
 def _coded_name(named: Element | None) -> str:
     """The display names and the original text of what a product or substance is, else its name."""
     code = inside(named, "code")
     stated = distinct_texts((code_text(code), joined(inside(code, "originalText"))))
     return stated or joined(inside(named, "name"))
-
-
-def _players(statement: Element) -> list[str]:
-    return [
-        _coded_name(inside(one, "participantRole", kind))
-        for one in each(statement, "participant")
-        for kind in ("playingEntity", "playingDevice")
-    ]
-
-
-def _values(statement: Element) -> list[str]:
-    return [_value(one) for one in each(statement, "value")]
-
-
-def _counts(statement: Element) -> list[str]:
-    """The values of type INT of a statement: they are shown with the name of the statement."""
-    values = each(statement, "value")
-    return [one.get("value", "") for one in values if one.get(_XSI_TYPE, "").endswith("INT")]
-
-
-def _details(statement: Element) -> Iterator[str]:
-    """The further parts of what a statement says, but for those nested in it and its status."""
-    for name, read, *tags in (
-        ("rate", _quantity, "rateQuantity"),
-        ("quantity", _quantity, "quantity" if tag_of(statement) == "supply" else ""),
-        ("dose", _quantity, "doseQuantity"),
-        ("", code_text, "routeCode", "interpretationCode", "priorityCode"),
-        ("site", code_text, "targetSiteCode", "approachSiteCode"),
-        ("method", code_text, "methodCode"),
-        ("form", code_text, "administrationUnitCode"),
-        ("reference", _reference, "referenceRange"),
-        ("", joined, "text"),
-    ):
-        yield from (
-            f"{name} {text}".strip() for one in each(statement, *tags) if (text := read(one))
-        )
 
 
 def _reference(element: Element) -> str:
@@ -220,26 +151,38 @@ def _reference(element: Element) -> str:
     return joined(inside(observed, "text")) or ("" if value is None else _value(value))
 
 
+_DETAILS: dict[str, tuple[int, str, Callable[[Element], str]]] = {
+    tag: (place, name, read)
+    for place, (name, read, tags) in enumerate((
+        ("rate", _quantity, "rateQuantity"),
+        ("quantity", _quantity, "quantity"),
+        ("dose", _quantity, "doseQuantity"),
+        ("", code_text, "routeCode interpretationCode priorityCode"),
+        ("site", code_text, "targetSiteCode approachSiteCode"),
+        ("method", code_text, "methodCode"),
+        ("form", code_text, "administrationUnitCode"),
+        ("reference", _reference, "referenceRange"),
+        ("", joined, "text"),
+    ))
+    for tag in tags.split()
+}  # fmt: skip
+"""Parts of a statement but for its name, value, time and state: place in the line, word, reader."""
+
+
 def _words_of(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text.casefold()))
 
 
-@dataclass(slots=True)
+@dataclass(eq=False)
 class _EntryStatement:
     """A statement of an entry: the one around it, how that is related, the IDs of the texts that it
-    refers to, and the statements in it."""
+    refers to, and the statements in it. What it says is read once."""
 
     element: Element
     around: _EntryStatement | None = None
     relation: str = ""
     ids: set[str] = field(default_factory=set[str])
     inner: list[_EntryStatement] = field(default_factory=list["_EntryStatement"])
-
-    @property
-    def code(self) -> str:
-        """The code of its state."""
-        code = inside(self.element, "statusCode")
-        return "" if code is None else code.get("code", "")
 
     def all(self) -> Iterator[_EntryStatement]:
         """The statement and those below it."""
@@ -254,27 +197,123 @@ class _EntryStatement:
             yield one
             one = one.around
 
+    @cached_property
+    def code(self) -> str:
+        """The code of its state."""
+        code = inside(self.element, "statusCode")
+        return "" if code is None else code.get("code", "")
+
+    @cached_property
+    def _claim(self) -> tuple[Status, str]:
+        return classify((self.code, self.element.get("moodCode", "")))
+
+    @cached_property
+    def _denial(self) -> str:
+        """What the negation of it says, else that of the nearest one around it that has one."""
+        if self.element.get("negationInd") == "true":
+            return _NEGATED.get(self.element.tag, "negated")
+        return "" if self.around is None else self.around._denial
+
     def status(self, alone: bool = False) -> tuple[Status, str]:
         """Whether it holds, by its own mood and state and, unless ``alone``, by the negations
         around it."""
-        status, words = classify([self.code, self.element.get("moodCode", "")])
-        chain = (self,) if alone else self.chain()
-        denied = [one for one in chain if one.element.get("negationInd") == "true"]
-        if denied and status is not Status.RETRACTED:
-            return Status.NEGATED, _NEGATED.get(tag_of(denied[0].element), "negated")
-        return status, words
+        denial = "" if alone and self.element.get("negationInd") != "true" else self._denial
+        is_denied = denial and self._claim[0] is not Status.RETRACTED
+        return (Status.NEGATED, denial) if is_denied else self._claim
 
+    @cached_property
     def time(self) -> tuple[datetime | None, str]:
         """The first moment of its time, else of that of the statement around it, and its date as
         exact as it is stated."""
-        for one in self.chain():
-            for stamp in each(one.element, "effectiveTime"):
-                ends = (stamp, *(inside(stamp, tag) for tag in ("low", "center", "high")))
-                for end in ends:
-                    time = (None, "") if end is None else parse_ts(end.get("value", ""))
-                    if time[0] is not None:
-                        return time
-        return None, ""
+        for stamp in each(self.element, "effectiveTime"):
+            ends = (stamp, *(inside(stamp, tag) for tag in ("low", "center", "high")))
+            for end in ends:
+                time = (None, "") if end is None else parse_ts(end.get("value", ""))
+                if time[0] is not None:
+                    return time
+        return (None, "") if self.around is None else self.around.time
+
+    @cached_property
+    def when(self) -> str:
+        """When, for how long and how often."""
+        times: list[str] = []
+        for stamp in (one for one in self.element if one.tag in ("effectiveTime", "time")):
+            low, high = date_of(inside(stamp, "low")), date_of(inside(stamp, "high"))
+            period, single = _quantity(inside(stamp, "period")), date_of(stamp)
+            if single or low or high:
+                ends = f"from {low}" if low and not high else f"until {high}" if not low else ""
+                times.append(single or ends or f"{low} to {high}")
+            if period:
+                times.append(f"every {period}")
+        return ", ".join(times)
+
+    @cached_property
+    def products(self) -> list[str]:
+        """The names of its products."""
+        return [
+            _coded_name(inside(one, "manufacturedProduct", "manufacturedMaterial"))
+            for one in self.element if one.tag in ("consumable", "product")
+        ]  # fmt: skip
+
+    @cached_property
+    def players(self) -> list[str]:
+        """The names of the substances and devices that take part."""
+        return [
+            _coded_name(inside(one, "participantRole", kind))
+            for one in each(self.element, "participant")
+            for kind in ("playingEntity", "playingDevice")
+        ]
+
+    @cached_property
+    def label(self) -> str:
+        """Its product, code and those that take part."""
+        code = inside(self.element, "code")
+        named = code_text(code)
+        if code is not None and not code.get("displayName"):
+            named = _CODE_NAMES.get(code.get("code", ""), named)
+        return ": ".join(filter(None, (*self.products[:1], named, *self.players)))
+
+    @cached_property
+    def values(self) -> list[str]:
+        """Its values."""
+        return [_value(one) for one in each(self.element, "value")]
+
+    @cached_property
+    def details(self) -> list[str]:
+        """The further parts of what it says, but for those nested in it and its status."""
+        rows = ((*_DETAILS[one.tag], one) for one in self.element if one.tag in _DETAILS)
+        return [
+            f"{name} {text}".strip()
+            for _, name, read, one in sorted(rows, key=itemgetter(0))
+            if (one.tag != "quantity" or self.element.tag == "supply") and (text := read(one))
+        ]
+
+    @cached_property
+    def name(self) -> str:
+        """What it is about: its product or substance, else its value, else its name."""
+        inside_it = list(self.all())
+        named = chain(
+            (text for one in inside_it for text in (*one.products, *one.players)),
+            (f"{one.label} {text}" if _quantity(value)[:1].isdigit() else text
+             for one in inside_it
+             for value, text in zip(each(one.element, "value"), one.values, strict=True)),
+            (one.label for one in inside_it),
+        )  # fmt: skip
+        return next(filter(None, named), "")
+
+    def parts(self, main: _EntryStatement) -> list[str]:
+        """Its values and details; of one that is not the ``main`` one with its name, where they do
+        not say of what they are."""
+        if self is main:
+            return [*self.values, *self.details]
+        counts = [
+            one.get("value", "")
+            for one in each(self.element, "value") if one.get(_XSI_TYPE, "").endswith("INT")
+        ]  # fmt: skip
+        said = (f"{self.name} {text}" if text in counts else text
+                for text in (*self.values, *self.details))  # fmt: skip
+        other_time = self.time[0] not in (None, main.time[0])
+        return [*self.products, *self.players, *said, *([self.when] if other_time else [])]
 
     def line(self) -> str:
         """What it and those related to it say; "" where it was taken back."""
@@ -283,8 +322,8 @@ class _EntryStatement:
             return ""
         is_usual = self.code in ("completed", "active") or classify([self.code])[1]
         of_element = (
-            *(_label(self.element), ", ".join(filter(None, _values(self.element)))),
-            *(_when(self.element), *_details(self.element), "" if is_usual else self.code),
+            *(self.label, ", ".join(filter(None, self.values))),
+            *(self.when, *self.details, "" if is_usual else self.code),
         )
         text = "; ".join(filter(None, of_element))
         nested = (
@@ -301,7 +340,7 @@ def _statement(element: Element) -> _EntryStatement:
 
     def look(parent: Element, related: str) -> None:
         for child in parent:
-            tag = tag_of(child)
+            tag = child.tag
             if tag in _STATEMENTS:
                 inner = _statement(child)
                 inner.around, inner.relation = one, related
@@ -309,7 +348,8 @@ def _statement(element: Element) -> _EntryStatement:
                 continue
             if tag == "reference" and child.get("value"):
                 one.ids.add(child.get("value", "").strip().lstrip("#"))
-            look(child, tag if tag == "component" else child.get("typeCode", "") or related)
+            if len(child):
+                look(child, tag if tag == "component" else child.get("typeCode", "") or related)
 
     look(element, "")
     return one
@@ -323,7 +363,7 @@ class SectionEntries:
 
     def __init__(self, section: Element) -> None:
         inside_entries = (child for entry in each(section, "entry") for child in entry)
-        self._tops = [_statement(one) for one in inside_entries if tag_of(one) in _STATEMENTS]
+        self._tops = [_statement(one) for one in inside_entries if one.tag in _STATEMENTS]
         self._by_id: dict[str, list[_EntryStatement]] = {}
         for top in self._tops:
             for one in top.all():
@@ -331,8 +371,9 @@ class SectionEntries:
                     self._by_id.setdefault(id, []).append(one)
         text = inside(section, "text")
         self._section = frozenset() if text is None else _words_of(" ".join(text.itertext()))
-        there = () if text is None else (one.get("ID", "") for one in text.iter() if joined(one))
-        self.ids = frozenset(self._by_id).intersection(there)
+        elements = () if text is None else text.iter()
+        stated = ((one.get("ID", ""), one) for one in elements)
+        self.ids = frozenset(id for id, one in stated if id in self._by_id and joined(one))
         self.denied = 0
         self._said: set[int] = set()
 
@@ -341,7 +382,10 @@ class SectionEntries:
         linked = [one for id in sorted(ids) for one in self._by_id.get(id, ())]
         if not linked:
             return None, line
-        linked.sort(key=lambda one: (len([*one.chain()]), _is_dated_otherwise(line, one.time()[0])))
+        if linked[1:]:
+            linked.sort(
+                key=lambda one: (len([*one.chain()]), _is_dated_otherwise(line, one.time[0]))
+            )
         main = linked[0]
         self._said |= {id(one) for joined in linked for one in joined.chain()}
         status, words = main.status()
@@ -350,13 +394,13 @@ class SectionEntries:
         if status in _OPENS and not (_words_of(words) <= known_words or _SAYS_NO.search(line)):
             opening = f"{words.upper()} (coded entry)"
             self.denied += 1
-        time, date = main.time()
+        time, date = main.time
         contrary = self._numbers(linked, known_words) or _is_dated_otherwise(line, time)
         if contrary and time is not None:
             time = None
         else:
             date = ""
-        name = _name(main)
+        name = main.name
         words = _words_of(name)
         is_news = not (words <= known_words | self._section or words <= _TYPES or name.isdecimal())
         known_words |= self._section | words
@@ -369,7 +413,7 @@ class SectionEntries:
 
     def _numbers(self, linked: Sequence[_EntryStatement], known_words: frozenset[str]) -> bool:
         """Whether an entry of a line has a number that the line does not have."""
-        values = (value for one in linked for value in _values(one.element))
+        values = (value for one in linked for value in one.values)
         return any(
             value[:1].isdigit() and not (value.isdecimal() and len(value) > 4)
             and not _words_of(value) & known_words
@@ -394,14 +438,7 @@ class SectionEntries:
                 [inner for inner in one.inner if inner in chain or not self._is_apart(inner)]
             )
             self._said.add(id(one))
-            parts = [*_values(one.element), *_details(one.element)]
-            if one is not main:
-                parts = [f"{_name(one)} {part}" if part in _counts(one.element) else part
-                         for part in parts]  # fmt: skip
-                parts = [*_products(one.element), *_players(one.element), *parts]
-                other_time = one.time()[0] not in (None, main.time()[0])
-                parts += [_when(one.element)] if other_time else []
-            for part in parts:
+            for part in one.parts(main):
                 words = _words_of(part)
                 if words and not (words <= known_words or words <= _TYPES or part.isdecimal()):
                     known_words |= words
@@ -424,19 +461,19 @@ class SectionEntries:
             return
         members = [inner for inner in one.inner if inner.relation == "component"]
         is_said = any(id(inner) in self._said for inner in one.all() if inner not in members)
-        heads = members and not any(True for _ in each(one.element, "value"))
+        heads = members and not one.values
         line = "" if heads else one.line()
         if is_said or not line:
             pass
         elif not (known_words and _is_said(one, known_words)):
-            yield one.time()[0], line
+            yield one.time[0], line
         else:
-            time, date = one.time()
-            more = list(self._added(one, (), known_words | _words_of(_name(one))))
+            time, date = one.time
+            more = list(self._added(one, (), known_words | _words_of(one.name)))
             if time is not None and str(time.year) not in known_words:
                 more.append(f"dated {date}")
             if more:
-                yield None, f"{_name(one)}, coded entry: {'; '.join(more)}"
+                yield None, f"{one.name}, coded entry: {'; '.join(more)}"
         for member in members:
             yield from self._unsaid(member, known_words)
 
@@ -452,22 +489,8 @@ def _is_dated_otherwise(line: str, time: datetime | None) -> bool:
     return str(time.year) not in _YEAR.findall(line)
 
 
-def _name(one: _EntryStatement) -> str:
-    """What a statement is about: its product or substance, else its value, else its name."""
-    elements = [inner.element for inner in one.all()]
-    texts = (
-        *(text for e in elements for text in (*_products(e), *_players(e))),
-        *(f"{_label(e)} {_value(v)}" if _quantity(v)[:1].isdigit() else _value(v)
-          for e in elements for v in each(e, "value")),
-        *map(_label, elements),
-    )  # fmt: skip
-    return next(filter(None, texts), "")
-
-
 def _is_said(one: _EntryStatement, known_words: frozenset[str]) -> bool:
     """Whether a narrative has the words of what a statement is about."""
-    value = next(each(one.element, "value"), None)
+    value = inside(one.element, "value")
     is_number = _quantity(value)[:1].isdigit()
-    return (
-        _words_of(_value(value) if value is not None and is_number else _name(one)) <= known_words
-    )
+    return _words_of(one.values[0] if is_number else one.name) <= known_words

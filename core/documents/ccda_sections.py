@@ -18,7 +18,6 @@ from midchart.core.documents.ccda_entries import (
     inside,
     joined,
     parse_ts,
-    tag_of,
 )
 from midchart.core.fhir.events import Payload
 from midchart.core.text.markup import markup_lines, markup_text
@@ -44,11 +43,10 @@ class SectionPassage:
 
 def documents_in(root: Element) -> list[Element]:
     """The clinical documents of an XML file: its root, or those inside of a stylesheet, message or
-    batch; the root where there is none."""
-    if tag_of(root) == "ClinicalDocument":
-        return [root]
-    inner = [e for e in root.iter() if tag_of(e) == "ClinicalDocument"]
-    return inner or [root]
+    batch; the root where there is none. All tags become their local names."""
+    for element in root.iter():
+        element.tag = element.tag.rpartition("}")[2]
+    return list(root.iter("ClinicalDocument")) or [root]
 
 
 def document_time(root: Element) -> tuple[datetime | None, str]:
