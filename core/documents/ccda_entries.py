@@ -347,7 +347,7 @@ def _statement(element: Element) -> _EntryStatement:
                 one.inner.append(inner)
                 continue
             if tag == "reference" and child.get("value"):
-                one.ids.add(child.get("value", "").strip().lstrip("#"))
+                one.ids.add(child.get("value", "").strip().lstrip("#") or "#")
             if len(child):
                 look(child, tag if tag == "component" else child.get("typeCode", "") or related)
 

@@ -35,9 +35,11 @@ _BLOCKS = _set(
 )
 _HEADINGS = _set("h1 h2 h3 h4 h5 h6 caption title legend summary")
 _LISTS = _set("ul ol list menu dir")
+_NESTED = _LISTS | {"table"}
 _ITEMS = _set("li item")
 _UNREAD = _set("script style head template noscript svg math object iframe")
 _DELETED = _set("del s strike")
+_SAY_HIDDEN = _set("hidden style styleCode revised")
 _BOLD = _set("b strong th")
 _KNOWN_TAGS = (
     r"content|paragraph|item|list|caption|linkhtml|br|b|i|u|em|strong|p|div|span|font|a|ul|ol|li"
@@ -60,11 +62,13 @@ def markup_text(root: Any) -> str:
 
 def markup_lines(root: Any, ids: Iterable[str]) -> list[tuple[str, frozenset[str]]]:
     """The lines of :func:`markup_text`, each with those of ``ids`` that are the ID of an element
-    which is, holds or is in what the line says."""
-    wanted = frozenset(ids)
-    stated = (one.get("ID") for one in root.iter() if isinstance(one.tag, str)) if wanted else ()
-    known = list(dict.fromkeys(id for id in stated if id in wanted))[: _LAST_MARK - _FIRST_MARK]
-    marks = {chr(_FIRST_MARK + number): id for number, id in enumerate(known)}
+    which is, holds or is in what the line says.
+
+    ``ids``: of elements in ``root``, whose tags become local names in lower case.
+    """
+    for one in root.iter():
+        one.tag = one.tag.rpartition("}")[2].lower()
+    marks = dict(zip(map(chr, range(_FIRST_MARK, _LAST_MARK)), ids, strict=False))
     layout = _Layout(_footnotes(root), {id: mark for mark, id in marks.items()})
     without = str.maketrans(dict.fromkeys(marks))
     lines = ((line.translate(without).strip(), line) for line in layout.lines(root))
@@ -77,37 +81,39 @@ def markup_lines(root: Any, ids: Iterable[str]) -> list[tuple[str, frozenset[str
 
 def html_text(markup: str) -> str:
     """The text of an HTML document or fragment; "" where it holds none."""
-    import lxml.etree
-    import lxml.html
+    from lxml.etree import ParserError
 
     try:
-        return markup_text(lxml.html.document_fromstring(markup))
-    except (lxml.etree.ParserError, ValueError):
+        return markup_text(_parsed(markup))
+    except (ParserError, ValueError):
         return ""
+
+
+def _parsed(markup: str) -> Any:
+    """The root of a document or fragment of HTML, without comments and instructions."""
+    from lxml.html import HTMLParser, document_fromstring
+
+    return document_fromstring(markup, parser=HTMLParser(remove_comments=True, remove_pis=True))
 
 
 def is_deleted(element: Any) -> bool:
     """Whether an element's text was struck out or marked as deleted."""
     style = (element.get("styleCode") or "").lower() + (element.get("style") or "").lower()
     return (
-        _tag(element) in _DELETED
+        element.tag in _DELETED
         or element.get("revised") == "delete"
         or "line-through" in style
         or "strikethrough" in style
     )
 
 
-def _tag(element: Any) -> str:
-    """Local name in lower case; "" for comments and processing instructions."""
-    tag = element.tag
-    return tag.rpartition("}")[2].lower() if isinstance(tag, str) else ""
-
-
 def _is_left_out(element: Any) -> bool:
-    tag = _tag(element)
-    hidden = element.get("hidden") is not None if tag else True
-    style = (element.get("style") or "").replace(" ", "").lower() if tag else ""
-    return hidden or tag in _UNREAD or "display:none" in style or is_deleted(element)
+    if element.tag in _UNREAD or element.tag in _DELETED:
+        return True
+    if _SAY_HIDDEN.isdisjoint(element.keys()):
+        return False
+    style = (element.get("style") or "").replace(" ", "").lower()
+    return element.get("hidden") is not None or "display:none" in style or is_deleted(element)
 
 
 def _again(text: str) -> str:
@@ -117,7 +123,7 @@ def _again(text: str) -> str:
 
 def _footnotes(root: Any) -> Mapping[str, str]:
     """ID → text of the footnotes of a narrative."""
-    notes = (one for one in root.iter() if isinstance(one.tag, str) and _tag(one) == "footnote")
+    notes = root.iter("footnote")
     return {one.get("ID") or "": " ".join("".join(one.itertext()).split()) for one in notes}
 
 
@@ -191,10 +197,8 @@ class _Layout:
         if not text:
             return
         if "<" in text and _MARKUP_IN_TEXT.search(text):
-            import lxml.html
-
             inner = _Layout(self.footnotes, {}, self.cell_rows, self.depth + 1)
-            lines = inner.lines(lxml.html.fromstring(f"<div>{text}</div>"))
+            lines = inner.lines(_parsed(f"<div>{text}</div>"))
             self._line.append(lines[0] if lines else "")
             if len(lines) > 1:
                 self._end_line()
@@ -206,7 +210,7 @@ class _Layout:
         self._write(element.text)
         before = ""
         for child in element:
-            tag = _tag(child)
+            tag = child.tag
             if before == tag == "content" and self._line and self._line[-1][-1:].isalnum():
                 self._line.append(" ")  # two runs of a narrative are two words
             if not _is_left_out(child):
@@ -260,23 +264,18 @@ class _Layout:
             self._line.append(f"{mark}{text}" if apart else text)
 
     def _list(self, element: Any) -> None:
-        ordered = _tag(element) == "ol" or element.get("listType") == "ordered"
+        ordered = element.tag == "ol" or element.get("listType") == "ordered"
         number = 0
         for child in element:
             if _is_left_out(child):
                 continue
-            if _tag(child) not in _ITEMS:
-                self._lines += _headed(self._inside(child), _tag(child) in _HEADINGS)
+            if child.tag not in _ITEMS:
+                self._lines += _headed(self._inside(child), child.tag in _HEADINGS)
                 continue
             number += 1
             inside = self._inside(child)
-            first = next((one for one in child if isinstance(one.tag, str)), None)
-            own_text = (child.text or "").strip() or first is None
-            if (
-                inside
-                and self.cell_rows is None
-                and (own_text or _tag(first) not in ("table", *_LISTS))
-            ):
+            is_outer = not (child.text or "").strip() and child[:1] and child[0].tag in _NESTED
+            if inside and self.cell_rows is None and not is_outer:
                 inside[0] = f"{number}. {inside[0]}" if ordered else f"- {inside[0]}"
             self._lines += inside
 
@@ -303,7 +302,7 @@ class _Layout:
         layout = _Layout(self.footnotes, self.marks, inner, self.depth + 1)
         lines = layout.lines(element)
         bold = _is_bold(element) and not any(map(str.isdigit, "".join(lines)))
-        header = bold or _tag(element) == "th"
+        header = bold or element.tag == "th"
         return _TableCell(
             lines, inner, header, _span(element, "colspan"), _span(element, "rowspan")
         )
@@ -317,29 +316,29 @@ def _headed(lines: list[str], heading: bool) -> list[str]:
 
 
 def _span(cell: Any, name: str) -> int:
-    text = (cell.get(name) or "1").strip()
+    if not (text := (cell.get(name) or "").strip()):
+        return 1
     return min(max(int(text), 1), 1000) if text.isdecimal() and len(text) < 5 else 1
 
 
 def _is_bold(cell: Any) -> bool:
     """Whether all text of a cell is in one bold element."""
-    children = [one for one in cell if isinstance(one.tag, str)]
-    if len(children) != 1 or (cell.text or "").strip() or (children[0].tail or "").strip():
+    if len(cell) != 1 or (cell.text or "").strip() or (cell[0].tail or "").strip():
         return False
-    only = children[0]
+    only = cell[0]
     style = f"{only.get('styleCode') or ''} {only.get('style') or ''}".lower()
-    return _tag(only) in _BOLD or "bold" in style.replace("font-weight:normal", "")
+    return only.tag in _BOLD or "bold" in style.replace("font-weight:normal", "")
 
 
-def _parts(element: Any, *tags: str) -> Iterator[Any]:
-    return (child for child in element if _tag(child) in tags and not _is_left_out(child))
+def _parts(element: Any, *tags: str) -> list[Any]:
+    return [child for child in element if child.tag in tags and not _is_left_out(child)]
 
 
 def _table_rows(table: Any) -> Iterator[tuple[Any, bool]]:
     """The rows of a table and whether they are in its head; those of inner tables left out."""
     for child in _parts(table, "tr", "thead", "tbody", "tfoot"):
-        rows = [child] if _tag(child) == "tr" else _parts(child, "tr")
-        yield from ((row, _tag(child) == "thead") for row in rows)
+        rows = [child] if child.tag == "tr" else _parts(child, "tr")
+        yield from ((row, child.tag == "thead") for row in rows)
 
 
 def _place(rows: Iterable[list[_TableCell]]) -> list[list[_TableCell]]:
