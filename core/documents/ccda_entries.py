@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from functools import cached_property
 from itertools import chain
 from operator import itemgetter
@@ -370,8 +370,8 @@ class SectionEntries:
                 for id in one.ids:
                     self._by_id.setdefault(id, []).append(one)
         text = inside(section, "text")
-        self._section = frozenset() if text is None else _words_of(" ".join(text.itertext()))
-        elements = () if text is None else text.iter()
+        self._section = _words_of(joined(text)) if self._tops else frozenset[str]()
+        elements = () if text is None or not self._by_id else text.iter()
         stated = ((one.get("ID", ""), one) for one in elements)
         self.ids = frozenset(id for id, one in stated if id in self._by_id and joined(one))
         self.denied = 0
@@ -382,36 +382,35 @@ class SectionEntries:
         linked = [one for id in sorted(ids) for one in self._by_id.get(id, ())]
         if not linked:
             return None, line
-        if linked[1:]:
-            linked.sort(
-                key=lambda one: (len([*one.chain()]), _is_dated_otherwise(line, one.time[0]))
-            )
+        dates = _dates_of(line)
+        linked.sort(key=lambda one: (len([*one.chain()]), _is_otherwise(dates, one.time[0])))
         main = linked[0]
         self._said |= {id(one) for joined in linked for one in joined.chain()}
         status, words = main.status()
-        known_words = _words_of(line)
+        known_words = {*_words_of(line)}
         opening = ""
         if status in _OPENS and not (_words_of(words) <= known_words or _SAYS_NO.search(line)):
             opening = f"{words.upper()} (coded entry)"
             self.denied += 1
         time, date = main.time
-        contrary = self._numbers(linked, known_words) or _is_dated_otherwise(line, time)
+        contrary = self._numbers(linked, known_words) or _is_otherwise(dates, time)
         if contrary and time is not None:
             time = None
         else:
             date = ""
         name = main.name
         words = _words_of(name)
-        is_news = not (words <= known_words | self._section or words <= _TYPES or name.isdecimal())
-        known_words |= self._section | words
-        added = [*self._added(main, linked, known_words), f"dated {date}" if date else ""]
-        more = "; ".join(filter(None, added))
+        is_news = not (words - known_words <= self._section or words <= _TYPES or name.isdecimal())
+        known_words |= words
+        added = [*self._added(main, linked, known_words, self._section)]
+        added += [f"dated {date}"] if date else []
+        more = "; ".join(added)
         extra = f"{name or line[:60]}, coded entry: {more}" if more else ""
         if is_news:
             extra = f"coded entry: {'; '.join(filter(None, (name, more)))}"
         return time, "\n".join(filter(None, ("; ".join(filter(None, (opening, line))), extra)))
 
-    def _numbers(self, linked: Sequence[_EntryStatement], known_words: frozenset[str]) -> bool:
+    def _numbers(self, linked: Sequence[_EntryStatement], known_words: set[str]) -> bool:
         """Whether an entry of a line has a number that the line does not have."""
         values = (value for one in linked for value in one.values)
         return any(
@@ -421,11 +420,16 @@ class SectionEntries:
         )  # fmt: skip
 
     def _added(
-        self, main: _EntryStatement, linked: Sequence[_EntryStatement], known_words: frozenset[str]
+        self,
+        main: _EntryStatement,
+        linked: Sequence[_EntryStatement],
+        known_words: set[str],
+        said: frozenset[str],
     ) -> Iterator[str]:
         """What the entry of a line states that its section does not: values, doses, reasons.
 
-        ``linked``: the statements that refer to the line.
+        ``linked``: the statements that refer to the line. ``known_words``, which those of the parts
+        join, and ``said``: the words of the line and of all narrative.
         """
         chain = [one for statement in (main, *linked) for one in statement.chain()]
         tops = {id(top := [*one.chain()][-1]): top for one in (main, *linked)}
@@ -440,7 +444,7 @@ class SectionEntries:
             self._said.add(id(one))
             for part in one.parts(main):
                 words = _words_of(part)
-                if words and not (words <= known_words or words <= _TYPES or part.isdecimal()):
+                if not (words - known_words <= said or words <= _TYPES or part.isdecimal()):
                     known_words |= words
                     yield f"{_NESTED.get(one.relation, '')} {part}".strip()
 
@@ -462,14 +466,13 @@ class SectionEntries:
         members = [inner for inner in one.inner if inner.relation == "component"]
         is_said = any(id(inner) in self._said for inner in one.all() if inner not in members)
         heads = members and not one.values
-        line = "" if heads else one.line()
-        if is_said or not line:
+        if is_said or heads or not (line := one.line()):
             pass
         elif not (known_words and _is_said(one, known_words)):
             yield one.time[0], line
         else:
             time, date = one.time
-            more = list(self._added(one, (), known_words | _words_of(one.name)))
+            more = list(self._added(one, (), {*_words_of(one.name)}, known_words))
             if time is not None and str(time.year) not in known_words:
                 more.append(f"dated {date}")
             if more:
@@ -478,15 +481,19 @@ class SectionEntries:
             yield from self._unsaid(member, known_words)
 
 
-def _is_dated_otherwise(line: str, time: datetime | None) -> bool:
-    """Whether a line states dates, and none of them is the date of ``time`` (a day apart counts as
-    the same, as entries may be in UTC)."""
-    dates = [date for one in _DATE.findall(line) if (date := parse_time(one)) is not None]
-    if time is None or not (dates or _YEAR.search(line)):
-        return False
-    if dates:
-        return all(abs((date.date() - time.date()).days) > 1 for date in dates)
-    return str(time.year) not in _YEAR.findall(line)
+def _dates_of(line: str) -> tuple[list[date], list[str]]:
+    """The dates that a line states, and its years."""
+    times = (parse_time(one) for one in _DATE.findall(line))
+    return [time.date() for time in times if time is not None], _YEAR.findall(line)
+
+
+def _is_otherwise(stated: tuple[list[date], list[str]], time: datetime | None) -> bool:
+    """Whether the dates that a line states, or its years, are others than that of ``time`` (a day
+    apart counts as the same, as entries may be in UTC)."""
+    dates, years = stated
+    if time is None or not dates:
+        return time is not None and years != [] and str(time.year) not in years
+    return all(abs((date - time.date()).days) > 1 for date in dates)
 
 
 def _is_said(one: _EntryStatement, known_words: frozenset[str]) -> bool:
