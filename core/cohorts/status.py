@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from operator import itemgetter
 
 
 class Status(IntEnum):
@@ -77,8 +76,9 @@ def classify(codes: Iterable[str]) -> tuple[Status, str]:
     """
     strongest = (Status.CURRENT, "")
     for code in codes:
-        low = code.strip().lower().replace("_", "-").replace(" ", "-")
-        strongest = max(strongest, _WORDS.get(low, strongest), key=itemgetter(0))
+        stated = _WORDS.get(code.strip().lower().replace("_", "-").replace(" ", "-"))
+        if stated is not None and stated[0] > strongest[0]:
+            strongest = stated
     return strongest
 
 

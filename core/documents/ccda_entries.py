@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cached_property
 from itertools import chain
@@ -128,8 +127,12 @@ def _range(element: Element) -> str:
     return f"{low}–{high}" if low and high else f"≥ {low}" if low else f"≤ {high}" if high else ""
 
 
+def _kind(element: Element) -> str:
+    return element.get(_XSI_TYPE, "").rpartition(":")[2]
+
+
 def _value(element: Element) -> str:
-    kind = element.get(_XSI_TYPE, "").rpartition(":")[2]
+    kind = _kind(element)
     if kind == "TS":
         return date_of(element)
     if kind.startswith("IVL"):
@@ -151,38 +154,69 @@ def _reference(element: Element) -> str:
     return joined(inside(observed, "text")) or ("" if value is None else _value(value))
 
 
-_DETAILS: dict[str, tuple[int, str, Callable[[Element], str]]] = {
-    tag: (place, name, read)
-    for place, (name, read, tags) in enumerate((
-        ("rate", _quantity, "rateQuantity"),
-        ("quantity", _quantity, "quantity"),
-        ("dose", _quantity, "doseQuantity"),
-        ("", code_text, "routeCode interpretationCode priorityCode"),
-        ("site", code_text, "targetSiteCode approachSiteCode"),
-        ("method", code_text, "methodCode"),
-        ("form", code_text, "administrationUnitCode"),
-        ("reference", _reference, "referenceRange"),
-        ("", joined, "text"),
-    ))
-    for tag in tags.split()
-}  # fmt: skip
-"""Parts of a statement but for its name, value, time and state: place in the line, word, reader."""
+_DETAILS: tuple[tuple[str, Callable[[Element], str], str], ...] = (
+    ("rate", _quantity, "rateQuantity"),
+    ("quantity", _quantity, "quantity"),
+    ("dose", _quantity, "doseQuantity"),
+    *(("", code_text, tag) for tag in ("priorityCode", "routeCode", "interpretationCode")),
+    *(("site", code_text, tag) for tag in ("approachSiteCode", "targetSiteCode")),
+    ("method", code_text, "methodCode"),
+    ("form", code_text, "administrationUnitCode"),
+    ("reference", _reference, "referenceRange"),
+    ("", joined, "text"),
+)
+"""The further parts of a statement, but for those nested in it and its state: word, reader, tag."""
+
+
+def _times(stamps: Iterable[Element]) -> Iterator[tuple[datetime | None, str]]:
+    """What time stamps and their ends state."""
+    for stamp in stamps:
+        for end in (stamp, *(inside(stamp, tag) for tag in ("low", "center", "high"))):
+            yield (None, "") if end is None else parse_ts(end.get("value", ""))
 
 
 def _words_of(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text.casefold()))
 
 
-@dataclass(eq=False)
 class _EntryStatement:
-    """A statement of an entry: the one around it, how that is related, the IDs of the texts that it
-    refers to, and the statements in it. What it says is read once."""
+    """A statement of an entry: the one around it and how that is related to it, the IDs of the
+    texts that it refers to, the statements in it, and what its parts say."""
 
-    element: Element
-    around: _EntryStatement | None = None
-    relation: str = ""
-    ids: set[str] = field(default_factory=set[str])
-    inner: list[_EntryStatement] = field(default_factory=list["_EntryStatement"])
+    def __init__(
+        self, element: Element, around: _EntryStatement | None = None, relation: str = ""
+    ) -> None:
+        self.around, self.relation, self._tag = around, relation, element.tag
+        self.ids, self.inner = set[str](), list[_EntryStatement]()
+        parts: dict[str, list[Element]] = {}
+        for child in element:
+            parts.setdefault(child.tag, []).append(child)
+        self._parts = parts
+        self._code = next((one.get("code", "") for one in parts.get("statusCode", ())), "")
+        self._claim = classify((self._code, element.get("moodCode", "")))
+        self._is_denied = element.get("negationInd") == "true"
+        self._denial: str = "" if around is None else around._denial
+        if self._is_denied:
+            self._denial = _NEGATED.get(self._tag, "negated")
+        outer = (None, "") if around is None else around.time
+        self.time = next(filter(itemgetter(0), _times(parts.get("effectiveTime", ()))), outer)
+        """The first moment of its time, else of that of the statement around it, and its date as
+        exact as it is stated."""
+        self._products = [
+            _coded_name(inside(one, "manufacturedProduct", "manufacturedMaterial"))
+            for tag in ("consumable", "product") for one in parts.get(tag, ())
+        ]  # fmt: skip
+        self._players = [
+            _coded_name(inside(one, "participantRole", kind))
+            for one in parts.get("participant", ()) for kind in ("playingEntity", "playingDevice")
+        ]  # fmt: skip
+        self.values = [_value(one) for one in parts.get("value", ())]
+        self._details = [
+            f"{name} {text}".strip()
+            for name, read, tag in _DETAILS
+            if tag in parts and (tag != "quantity" or self._tag == "supply")
+            for one in parts[tag] if (text := read(one))
+        ]  # fmt: skip
 
     def all(self) -> Iterator[_EntryStatement]:
         """The statement and those below it."""
@@ -197,47 +231,18 @@ class _EntryStatement:
             yield one
             one = one.around
 
-    @cached_property
-    def code(self) -> str:
-        """The code of its state."""
-        code = inside(self.element, "statusCode")
-        return "" if code is None else code.get("code", "")
-
-    @cached_property
-    def _claim(self) -> tuple[Status, str]:
-        return classify((self.code, self.element.get("moodCode", "")))
-
-    @cached_property
-    def _denial(self) -> str:
-        """What the negation of it says, else that of the nearest one around it that has one."""
-        if self.element.get("negationInd") == "true":
-            return _NEGATED.get(self.element.tag, "negated")
-        return "" if self.around is None else self.around._denial
-
     def status(self, alone: bool = False) -> tuple[Status, str]:
         """Whether it holds, by its own mood and state and, unless ``alone``, by the negations
         around it."""
-        denial = "" if alone and self.element.get("negationInd") != "true" else self._denial
+        denial = "" if alone and not self._is_denied else self._denial
         is_denied = denial and self._claim[0] is not Status.RETRACTED
         return (Status.NEGATED, denial) if is_denied else self._claim
 
     @cached_property
-    def time(self) -> tuple[datetime | None, str]:
-        """The first moment of its time, else of that of the statement around it, and its date as
-        exact as it is stated."""
-        for stamp in each(self.element, "effectiveTime"):
-            ends = (stamp, *(inside(stamp, tag) for tag in ("low", "center", "high")))
-            for end in ends:
-                time = (None, "") if end is None else parse_ts(end.get("value", ""))
-                if time[0] is not None:
-                    return time
-        return (None, "") if self.around is None else self.around.time
-
-    @cached_property
-    def when(self) -> str:
+    def _when(self) -> str:
         """When, for how long and how often."""
         times: list[str] = []
-        for stamp in (one for one in self.element if one.tag in ("effectiveTime", "time")):
+        for stamp in (*self._parts.get("effectiveTime", ()), *self._parts.get("time", ())):
             low, high = date_of(inside(stamp, "low")), date_of(inside(stamp, "high"))
             period, single = _quantity(inside(stamp, "period")), date_of(stamp)
             if single or low or high:
@@ -248,82 +253,57 @@ class _EntryStatement:
         return ", ".join(times)
 
     @cached_property
-    def products(self) -> list[str]:
-        """The names of its products."""
-        return [
-            _coded_name(inside(one, "manufacturedProduct", "manufacturedMaterial"))
-            for one in self.element if one.tag in ("consumable", "product")
-        ]  # fmt: skip
-
-    @cached_property
-    def players(self) -> list[str]:
-        """The names of the substances and devices that take part."""
-        return [
-            _coded_name(inside(one, "participantRole", kind))
-            for one in each(self.element, "participant")
-            for kind in ("playingEntity", "playingDevice")
-        ]
-
-    @cached_property
-    def label(self) -> str:
+    def _label(self) -> str:
         """Its product, code and those that take part."""
-        code = inside(self.element, "code")
+        code = next(iter(self._parts.get("code", ())), None)
         named = code_text(code)
         if code is not None and not code.get("displayName"):
             named = _CODE_NAMES.get(code.get("code", ""), named)
-        return ": ".join(filter(None, (*self.products[:1], named, *self.players)))
+        return ": ".join(filter(None, (*self._products[:1], named, *self._players)))
 
-    @cached_property
-    def values(self) -> list[str]:
-        """Its values."""
-        return [_value(one) for one in each(self.element, "value")]
-
-    @cached_property
-    def details(self) -> list[str]:
-        """The further parts of what it says, but for those nested in it and its status."""
-        rows = ((*_DETAILS[one.tag], one) for one in self.element if one.tag in _DETAILS)
-        return [
-            f"{name} {text}".strip()
-            for _, name, read, one in sorted(rows, key=itemgetter(0))
-            if (one.tag != "quantity" or self.element.tag == "supply") and (text := read(one))
-        ]
+    def _measured(self) -> Iterator[str]:
+        """Its values, a number with the name of what it is the value of."""
+        for value, text in zip(self._parts.get("value", ()), self.values, strict=True):
+            yield f"{self._label} {text}" if _quantity(value)[:1].isdigit() else text
 
     @cached_property
     def name(self) -> str:
         """What it is about: its product or substance, else its value, else its name."""
         inside_it = list(self.all())
         named = chain(
-            (text for one in inside_it for text in (*one.products, *one.players)),
-            (f"{one.label} {text}" if _quantity(value)[:1].isdigit() else text
-             for one in inside_it
-             for value, text in zip(each(one.element, "value"), one.values, strict=True)),
-            (one.label for one in inside_it),
-        )  # fmt: skip
+            (text for one in inside_it for text in (*one._products, *one._players)),
+            (text for one in inside_it for text in one._measured()),
+            (one._label for one in inside_it),
+        )
         return next(filter(None, named), "")
+
+    def is_said(self, known_words: frozenset[str]) -> bool:
+        """Whether a narrative has the words of what it is about."""
+        value = next(iter(self._parts.get("value", ())), None)
+        is_number = _quantity(value)[:1].isdigit()
+        return _words_of(self.values[0] if is_number else self.name) <= known_words
 
     def parts(self, main: _EntryStatement) -> list[str]:
         """Its values and details; of one that is not the ``main`` one with its name, where they do
         not say of what they are."""
         if self is main:
-            return [*self.values, *self.details]
-        counts = [
-            one.get("value", "")
-            for one in each(self.element, "value") if one.get(_XSI_TYPE, "").endswith("INT")
-        ]  # fmt: skip
+            return [*self.values, *self._details]
+        counted = (one for one in self._parts.get("value", ()) if _kind(one).endswith("INT"))
+        counts = [one.get("value", "") for one in counted]
         said = (f"{self.name} {text}" if text in counts else text
-                for text in (*self.values, *self.details))  # fmt: skip
+                for text in (*self.values, *self._details))  # fmt: skip
         other_time = self.time[0] not in (None, main.time[0])
-        return [*self.products, *self.players, *said, *([self.when] if other_time else [])]
+        return [*self._products, *self._players, *said, *([self._when] if other_time else [])]
 
     def line(self) -> str:
         """What it and those related to it say; "" where it was taken back."""
         status, words = self.status(alone=True)
         if status is Status.RETRACTED:
             return ""
-        is_usual = self.code in ("completed", "active") or classify([self.code])[1]
+        is_usual = self._code in ("completed", "active") or classify([self._code])[1]
         of_element = (
-            *(self.label, ", ".join(filter(None, self.values))),
-            *(self.when, *self.details, "" if is_usual else self.code),
+            *(self._label, ", ".join(filter(None, self.values))),
+            *(self._when, *self._details, "" if is_usual else self._code),
         )
         text = "; ".join(filter(None, of_element))
         nested = (
@@ -334,22 +314,21 @@ class _EntryStatement:
         return "; ".join(filter(None, (stated(words, text) if text else "", *nested)))
 
 
-def _statement(element: Element) -> _EntryStatement:
+def _statement(
+    element: Element, around: _EntryStatement | None = None, relation: str = ""
+) -> _EntryStatement:
     """A statement with those in it."""
-    one = _EntryStatement(element)
+    one = _EntryStatement(element, around, relation)
 
     def look(parent: Element, related: str) -> None:
         for child in parent:
             tag = child.tag
             if tag in _STATEMENTS:
-                inner = _statement(child)
-                inner.around, inner.relation = one, related
-                one.inner.append(inner)
-                continue
-            if tag == "reference" and child.get("value"):
-                one.ids.add(child.get("value", "").strip().lstrip("#") or "#")
-            if len(child):
+                one.inner.append(_statement(child, one, related))
+            elif len(child):
                 look(child, tag if tag == "component" else child.get("typeCode", "") or related)
+            elif tag == "reference" and child.get("value"):
+                one.ids.add(child.get("value", "").strip().lstrip("#") or "#")
 
     look(element, "")
     return one
@@ -468,7 +447,7 @@ class SectionEntries:
         heads = members and not one.values
         if is_said or heads or not (line := one.line()):
             pass
-        elif not (known_words and _is_said(one, known_words)):
+        elif not (known_words and one.is_said(known_words)):
             yield one.time[0], line
         else:
             time, date = one.time
@@ -494,10 +473,3 @@ def _is_otherwise(stated: tuple[list[date], list[str]], time: datetime | None) -
     if time is None or not dates:
         return time is not None and years != [] and str(time.year) not in years
     return all(abs((date - time.date()).days) > 1 for date in dates)
-
-
-def _is_said(one: _EntryStatement, known_words: frozenset[str]) -> bool:
-    """Whether a narrative has the words of what a statement is about."""
-    value = inside(one.element, "value")
-    is_number = _quantity(value)[:1].isdigit()
-    return _words_of(one.values[0] if is_number else one.name) <= known_words

@@ -139,11 +139,14 @@ def concept(value: Any) -> tuple[str, str]:
 
 def distinct_texts(texts: Iterable[str]) -> str:
     """The first text, and in brackets the others that have a word more than those before."""
+    stated = [*dict.fromkeys(filter(None, texts))]
+    if len(stated) < 2:
+        return "".join(stated)
     distinct: list[str] = []
     words: set[str] = set()
-    for text in texts:
+    for text in stated:
         of_text = set(_WORD.findall(text.casefold()))
-        if text and not (distinct and of_text <= words):
+        if not (distinct and of_text <= words):
             distinct.append(text)
             words |= of_text
     return f"{distinct[0]} ({'; '.join(distinct[1:])})" if len(distinct) > 1 else "".join(distinct)
