@@ -43,10 +43,9 @@ class SectionPassage:
 
 def documents_in(root: Element) -> list[Element]:
     """The clinical documents of an XML file: its root, or those inside of a stylesheet, message or
-    batch; the root where there is none. All tags become their local names."""
-    for element in root.iter():
-        element.tag = element.tag.rpartition("}")[2]
-    return list(root.iter("ClinicalDocument")) or [root]
+    batch; the root where there is none."""
+    is_document = root.tag == "ClinicalDocument"
+    return [root] if is_document else list(root.iter("ClinicalDocument")) or [root]
 
 
 def document_time(root: Element) -> tuple[datetime | None, str]:

@@ -181,7 +181,6 @@ def names_type(source: Source, unread: bool = True) -> bool:
 # FHIR in XML as the JSON objects of the same resources (HL7 FHIR R4, 2.6.2).
 
 NAMESPACE = "http://hl7.org/fhir"
-_XHTML = "{http://www.w3.org/1999/xhtml}div"
 _BOOLEANS = frozenset((
     *("active", "doNotPerform", "wasNotTaken", "wasNotGiven", "notGiven", "notDone"),
     *("notPerformed", "negated", "primarySource", "preferred", "reported", "excluded", "refuted"),
@@ -198,7 +197,7 @@ def read_xml_document(data: bytes | str, name: str) -> Any:
     """The resource of an XML document as the value of its JSON; raises DataError."""
     text = data if isinstance(data, str) else xml_text(data, name)
     root = parse_xml(text.lstrip("\ufeff \t\r\n"), name)
-    if not root.tag.startswith(f"{{{NAMESPACE}}}"):
+    if not root.tag[:1].isupper():  # all resources are
         raise DataError(name, None, "is XML that is no FHIR", "export it as FHIR")
     return _resource(root)
 
@@ -207,12 +206,8 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _name(element: Element) -> str:
-    return element.tag.rpartition("}")[2]
-
-
 def _resource(element: Element) -> dict[str, Any]:
-    held: dict[str, Any] = {"resourceType": _name(element), **_element(element)}
+    held: dict[str, Any] = {"resourceType": element.tag, **_element(element)}
     if held["resourceType"] == "Bundle" and "entry" in held:
         held["entry"] = _listed(held["entry"])
     return held
@@ -224,11 +219,11 @@ def _element(element: Element) -> dict[str, Any]:
         name: value for name, value in element.attrib.items() if name in ("id", "url")
     }
     for child in element:
-        name, value = _name(child), child.get("value")
-        if child.tag == _XHTML:
+        name, value = child.tag, child.get("value")
+        if name == "div":
             held[name] = tostring(child, encoding="unicode")
             continue
-        if name in _SINGLE and len(child) == 1 and _name(child[0])[:1].isupper():
+        if name in _SINGLE and len(child) == 1 and child[0].tag[:1].isupper():
             _add(held, name, _resource(child[0]))
             continue
         if value is not None:
@@ -242,7 +237,7 @@ def _element(element: Element) -> dict[str, Any]:
 
 
 def _has_extensions_alone(element: Element) -> bool:
-    return all(_name(one) == "extension" for one in element)
+    return all(one.tag == "extension" for one in element)
 
 
 def _is_primitive(name: str) -> bool:

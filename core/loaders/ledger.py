@@ -27,7 +27,6 @@ from midchart.core.confinement import OVER_LIMIT
 from midchart.core.documents.ccda_entries import parse_ts
 from midchart.core.documents.payloads import cell_text
 from midchart.core.errors import DataError
-from midchart.core.fhir.files import NAMESPACE
 from midchart.core.parsing import parse_xml, read_json, xml_text
 from midchart.core.storage.encodings import decoded
 from midchart.core.storage.sources import DEEP, Source, is_hidden
@@ -396,29 +395,25 @@ def _json_leaves(value: Any, address: str) -> Iterator[tuple[str, str]]:
 def _xml_parts(root: Element, name: str) -> Iterator[SourcePart]:
     """A part for each resource; for each section of a clinical document, or entry or table of
     MedAlign; and for what is around these."""
-    fhir = root.tag.startswith(f"{{{NAMESPACE}}}")
+    documents = list(root.iter("ClinicalDocument"))
+    fhir = not documents and root.tag[:1].isupper()  # as all resources are
     if fhir:
-        resources = [e for e in root.iter() if _tag(e) == "resource" for e in e] or [root]
+        resources = [e for around in root.iter("resource") for e in around] or [root]
         for number, one in enumerate(resources, 1):
-            leaves = _xml_leaves(one, _tag(one), frozenset())
+            leaves = _xml_leaves(one, one.tag, frozenset())
             named = [(address.removesuffix("@value").replace("@", "."), v) for address, v in leaves]
-            yield SourcePart(f"{name}:{number}", _tag(one), named)
-    documents = [one for one in root.iter() if _tag(one) == "ClinicalDocument"]
+            yield SourcePart(f"{name}:{number}", one.tag, named)
     for top in documents or ([] if fhir else [root]):
-        inner = [one for one in top.iter() if _tag(one) == _SECTION]
+        inner = list(top.iter(_SECTION))
         if not documents:
-            tables = (one for around in top.iter() if _tag(around) in _AROUND for one in around)
-            inner = [one for one in tables if _tag(one) not in (*_AROUND, "person")]
+            tables = (one for around in top.iter() if around.tag in _AROUND for one in around)
+            inner = [one for one in tables if one.tag not in (*_AROUND, "person")]
         apart = frozenset(inner)
-        parts = [(name, "header", top, "" if documents else _tag(top))]
+        parts = [(name, "header", top, "" if documents else top.tag)]
         for number, one in enumerate(inner, 1):
-            parts.append((name if documents else f"{name}:{number}", _tag(one), one, _tag(one)))
+            parts.append((name if documents else f"{name}:{number}", one.tag, one, one.tag))
         for place, kind, one, address in parts:
             yield SourcePart(place, kind, list(_xml_leaves(one, address, apart)))
-
-
-def _tag(element: Element) -> str:
-    return element.tag.rpartition("}")[2]
 
 
 def _xml_leaves(
@@ -435,5 +430,5 @@ def _xml_leaves(
         elif text and text.strip():
             yield address, text
     for child in element:
-        if _tag(child) and child not in apart:
-            yield from _xml_leaves(child, f"{address}.{_tag(child)}".lstrip("."), apart)
+        if child not in apart:
+            yield from _xml_leaves(child, f"{address}.{child.tag}".lstrip("."), apart)

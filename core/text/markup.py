@@ -64,10 +64,10 @@ def markup_lines(root: Any, ids: Iterable[str]) -> list[tuple[str, frozenset[str
     """The lines of :func:`markup_text`, each with those of ``ids`` that are the ID of an element
     which is, holds or is in what the line says.
 
-    ``ids``: of elements in ``root``, whose tags become local names in lower case.
+    ``ids``: of elements in ``root``, whose tags, local names, are put into lower case.
     """
     for one in root.iter():
-        one.tag = one.tag.rpartition("}")[2].lower()
+        one.tag = one.tag.lower()
     marks = dict(zip(map(chr, range(_FIRST_MARK, _LAST_MARK)), ids, strict=False))
     layout = _Layout(_footnotes(root), {id: mark for mark, id in marks.items()})
     without = str.maketrans(dict.fromkeys(marks))
@@ -179,9 +179,12 @@ class _Layout:
         self._end_line()
         return self._lines
 
-    def _inside(self, element: Any) -> list[str]:
-        inner = _Layout(self.footnotes, self.marks, self.cell_rows, self.depth + 1)
-        return inner.lines(element)
+    def _inside(self, element: Any, cell_rows: list[str] | None) -> list[str]:
+        text = element.text or ""
+        if len(element) or "<" in text:
+            return _Layout(self.footnotes, self.marks, cell_rows, self.depth + 1).lines(element)
+        mark = self.marks.get(element.get("ID") or "", "")
+        return list(filter(None, [" ".join(f"{mark}{text}".split())]))
 
     def _write_mark(self, element: Any) -> None:
         if self.marks and (mark := self.marks.get(element.get("ID") or "")):
@@ -233,16 +236,16 @@ class _Layout:
             self._lines += filter(None, written)
         elif tag in _HEADINGS or tag in _BLOCKS or tag in _ITEMS:
             self._end_line()
-            self._lines += _headed(self._inside(element), tag in _HEADINGS)
+            self._lines += _headed(self._inside(element, self.cell_rows), tag in _HEADINGS)
         elif tag in ("sup", "sub"):
             self._raised(element, "^" if tag == "sup" else "_")
         elif tag == "footnote":
-            self._line.append(f" ({' '.join(self._inside(element))}) ")
+            self._line.append(f" ({' '.join(self._inside(element, self.cell_rows))}) ")
         elif tag == "footnoteref":
             note = _again(self.footnotes.get(element.get("IDREF") or "", ""))
             self._line.append(f" ({note}) " if note else " ")
         elif tag in ("rendermultimedia", "img", "video", "audio"):
-            title = element.get("alt") or " ".join(self._inside(element))
+            title = element.get("alt") or " ".join(self._inside(element, self.cell_rows))
             self._line.append(f" [image not read{': ' if title else ''}{title}] ")
         elif self.depth + 1 > _DEEPEST:
             self._line.append("".join(element.itertext()))
@@ -256,7 +259,7 @@ class _Layout:
 
     def _raised(self, element: Any, mark: str) -> None:
         """Superscript and subscript: digits after a digit (all of a superscript) stay apart."""
-        text = " ".join(self._inside(element))
+        text = " ".join(self._inside(element, self.cell_rows))
         written = (one for one in reversed(self._line) if one.strip())
         before = next(written, "").rstrip()[-1:]
         apart = _NUMBER.match(text) and (mark == "^" or before.isdigit())
@@ -270,10 +273,10 @@ class _Layout:
             if _is_left_out(child):
                 continue
             if child.tag not in _ITEMS:
-                self._lines += _headed(self._inside(child), child.tag in _HEADINGS)
+                self._lines += _headed(self._inside(child, self.cell_rows), child.tag in _HEADINGS)
                 continue
             number += 1
-            inside = self._inside(child)
+            inside = self._inside(child, self.cell_rows)
             is_outer = not (child.text or "").strip() and child[:1] and child[0].tag in _NESTED
             if inside and self.cell_rows is None and not is_outer:
                 inside[0] = f"{number}. {inside[0]}" if ordered else f"- {inside[0]}"
@@ -283,7 +286,7 @@ class _Layout:
 
     def _table(self, element: Any) -> None:
         for caption in _parts(element, "caption"):
-            self._lines += _headed(self._inside(caption), True)
+            self._lines += _headed(self._inside(caption, self.cell_rows), True)
         rows: list[tuple[list[_TableCell], bool]] = []
         for row, in_head in _table_rows(element):
             cells = [self._cell(cell) for cell in _parts(row, "td", "th")]
@@ -299,8 +302,7 @@ class _Layout:
 
     def _cell(self, element: Any) -> _TableCell:
         inner: list[str] = []
-        layout = _Layout(self.footnotes, self.marks, inner, self.depth + 1)
-        lines = layout.lines(element)
+        lines = self._inside(element, inner)
         bold = _is_bold(element) and not any(map(str.isdigit, "".join(lines)))
         header = bold or element.tag == "th"
         return _TableCell(
