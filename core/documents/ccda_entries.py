@@ -290,10 +290,10 @@ class _EntryStatement:
             return [*self.values, *self._details]
         counted = (one for one in self._parts.get("value", ()) if _kind(one).endswith("INT"))
         counts = [one.get("value", "") for one in counted]
-        said = (f"{self.name} {text}" if text in counts else text
+        named = (f"{self.name} {text}" if text in counts else text
                 for text in (*self.values, *self._details))  # fmt: skip
         other_time = self.time[0] not in (None, main.time[0])
-        return [*self._products, *self._players, *said, *([self._when] if other_time else [])]
+        return [*self._products, *self._players, *named, *([self._when] if other_time else [])]
 
     def line(self) -> str:
         """What it and those related to it say; "" where it was taken back."""
@@ -403,12 +403,12 @@ class SectionEntries:
         main: _EntryStatement,
         linked: Sequence[_EntryStatement],
         known_words: set[str],
-        said: frozenset[str],
+        narrated: frozenset[str],
     ) -> Iterator[str]:
         """What the entry of a line states that its section does not: values, doses, reasons.
 
         ``linked``: the statements that refer to the line. ``known_words``, which those of the parts
-        join, and ``said``: the words of the line and of all narrative.
+        join, and ``narrated``: the words of the line and of all narrative.
         """
         chain = [one for statement in (main, *linked) for one in statement.chain()]
         tops = {id(top := [*one.chain()][-1]): top for one in (main, *linked)}
@@ -423,7 +423,7 @@ class SectionEntries:
             self._said.add(id(one))
             for part in one.parts(main):
                 words = _words_of(part)
-                if not (words - known_words <= said or words <= _TYPES or part.isdecimal()):
+                if not (words - known_words <= narrated or words <= _TYPES or part.isdecimal()):
                     known_words |= words
                     yield f"{_NESTED.get(one.relation, '')} {part}".strip()
 
