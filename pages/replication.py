@@ -87,6 +87,6 @@ with navigation.readable("These runs cannot be read"):
         opens = partial(view.open_answers, arm)
         kit.draw_rows("paper", views[name], shown, measure, lambda _, __, row: opens(row))
     if finished:
-        with st.expander("Source runs", expanded=len(finished) < len(replication["runs"])):
-            view.origin(finished, len(arms))
+        with st.expander("Its runs", expanded=len(finished) < len(replication["runs"])):
             view.start(cohort, reader, replication, by_step)
+            navigation.link("runs", "The state of each", icon=":material/arrow_forward:")

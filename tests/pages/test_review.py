@@ -22,6 +22,7 @@ from tests.support.pages import (
     open_page,
     page_html,
     page_text,
+    pages_opened,
 )
 
 pytestmark = pytest.mark.slow
@@ -146,11 +147,10 @@ def test_without_answers_it_says_where_to_begin(home):
 
 def test_it_opens_on_a_card_that_can_be_judged(home):
     api.prepare_demo()
+    api.open_examples()
     app = open_page("review")
-    next(one for one in app.button if one.label == "Open run").click().run()
-    assert not app.exception
     assert "Answer to judge" in page_html(app)
-    (run,) = api.status(None)
+    run = next(run for run in api.status(None) if run["run"] in app.query_params["run"])
     assert api.reviewers(run["run"]) == []
     first = api.review_cards(run["run"], CODE)[0]
     app.button(key="review_correct").click().run()
@@ -214,18 +214,17 @@ def test_a_pair_of_the_agreement_opens_the_answers_on_which_the_two_differ(alone
     for card in api.review_cards(alone, "eve"):
         api.add_review(alone, "eve", card.key, "incorrect")
     clickable(monkeypatch)
+    opened = pages_opened(monkeypatch)
     app = open_page("review", run=alone, view="Agreement")
-    shown = app.dataframe[0].value
-    by_pair = {row["pair"]: (at, row) for at, row in enumerate(shown.to_dict("records"))}
-    at, row = next(one for pair, one in by_pair.items() if pair.startswith("eve and "))
-    judge = row["pair"].partition(" and ")[2]
-    click(app, "review-agreement", at, "pair")
-    listed = frame_with(app, "question")
-    assert app.selectbox(key="both").value == "parted" and "eve" in page_text(app)
-    assert set(listed[judge]) == {"✓ correct"}, "eve called all of them incorrect"
-    app.selectbox(key="both").set_value("incorrect").run()
-    assert set(frame_with(app, "question")[judge]) == {"✗ incorrect"}
-    click(app, "table_parted", 0)
-    assert 'class="mc-by-arm"' in page_html(app)
-    click(app, "review-judges", 0)
-    assert app.selectbox(key="both").value == "any"
+    pairs = list(app.dataframe[0].value["pair"])
+    click(app, "review-agreement", next(i for i, p in enumerate(pairs) if "eve and" in p), "pair")
+    ((page, address),) = opened
+    assert page == "arms" and address["judge"] == "review:eve"
+    arms = open_page("arms", **address)
+    judge = address["q_otherwise"]
+    expected = {
+        row["instruction"]
+        for row in api.outcomes(alone, "extractive", judge)
+        if row["outcome"] == "correct"
+    }
+    assert expected and len(frame_with(arms, "question")) == len(expected)

@@ -93,7 +93,7 @@ ORDER = {"outcome": (*OUTCOMES, "refusal"), "position": tables.BAND_ORDER, "fail
 
 def open_questions(**filters: Any) -> None:
     """Show the questions that match the filters, and set no other one."""
-    for name in (*FILTERS, "versus"):
+    for name in (*FILTERS, "versus", "otherwise"):
         st.session_state[f"q_{name}"] = filters.get(name, ANY)
     st.session_state["q_patients"] = filters.get("patients", COUNTED)
     st.session_state["differ"] = filters.get("differ", "false")
@@ -129,6 +129,8 @@ def questions(comparison: Shown) -> None:
         st.info("This run has no results of single questions yet.")
         return
     known, filters = _pick_filters(comparison, rows)
+    if (other := filters.pop("otherwise", ANY)) != ANY:
+        known = known[_differs(comparison, known, other)]
     chosen_questions = matching(known, filters, comparison.baseline)
     if not chosen_questions:
         st.info("No question matches these filters.")
@@ -172,7 +174,22 @@ def _pick_filters(comparison: Shown, rows: pd.DataFrame) -> tuple[pd.DataFrame, 
                 "q_versus", label, VERSUS_TITLES, unlinked=ANY, width=230
             )
         filters |= {name: _pick(name, rows, scope) for name in FILTERS if name != "arm"}
+        judges = dict.fromkeys(row["judge"] for row in comparison.tables.get("accuracy") or ())
+        others = tables.titles("judge", filter(comparison.judge.__ne__, judges))
+        if others:
+            filters["otherwise"] = pick_linked(
+                "q_otherwise", "Judged otherwise by", {ANY: ANY, **others}, unlinked=ANY, width=230
+            )
     return known, filters
+
+
+def _differs(comparison: Shown, rows: pd.DataFrame, judge: str) -> list[bool]:
+    """Whether each row's answer is correct by one of two judges and incorrect by the other, which
+    is ``judge``."""
+    others = state.outcomes(comparison.run, comparison.reader, judge)
+    known = others.set_index(["label", "instruction"])["outcome"].to_dict()
+    keys = zip(rows["label"], rows["instruction"], rows["outcome"], strict=True)
+    return [{known.get((label, one)), outcome} == {*JUDGED} for label, one, outcome in keys]
 
 
 def matching(rows: pd.DataFrame, filters: Behind, baseline: str) -> list[str]:
@@ -430,83 +447,3 @@ def _patient_link(run: dict[str, Any], choice: model.Choice) -> None:
                 "question": token(name, choice.instruction.id),
             },
         )
-
-
-# The answers that two judges scored, and those on which they disagree
-
-
-PARTED = "parted"
-"""The answers that one judge calls correct and the other incorrect."""
-
-
-def open_both(both: str = PARTED, arm: str = ANY) -> None:
-    """List the answers with these verdicts of both judges, of one arm or all."""
-    st.session_state["both"] = both
-    st.session_state["both_arm"] = arm
-    st.session_state["parted"] = LIST
-
-
-def judged_by_both(run: dict[str, Any], readers: Sequence[str], first: str, second: str) -> None:
-    """The answers that both judges scored, at first those on which they disagree; one in full.
-
-    Answers of all ``readers``; one reader is not named.
-    """
-    titles = tables.titles("judge", (first, second))
-    verdicts = {
-        PARTED: "they disagree",
-        "correct": "both correct",
-        "first": f"only {titles[first]} correct",
-        "second": f"only {titles[second]} correct",
-        "incorrect": "both incorrect",
-        ANY: "all judged by both",
-    }
-    keys = ["reader", "label", "instruction", "band"]
-    frames = [
-        pd.concat(
-            rows.loc[rows["counted"] & rows["outcome"].isin(JUDGED)].assign(reader=reader)
-            for reader in readers
-            if len(rows := state.outcomes(run, reader, judge))
-        )[[*keys, "outcome"]]
-        for judge in (first, second)
-    ]
-    rows = frames[0].merge(frames[1], on=keys, suffixes=("_first", "_second"))
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        both = pick_linked("both", "Verdicts", verdicts, unlinked=PARTED, width=320)
-        arms = tables.titles("arm", tables.choices(rows, "label"))
-        arm = pick_linked("both_arm", "Arm", {ANY: ANY, **arms}, unlinked=ANY, width=260)
-    one_correct, other_correct = (rows[f"outcome_{n}"] == "correct" for n in ("first", "second"))
-    shown = {
-        PARTED: one_correct != other_correct,
-        "correct": one_correct & other_correct,
-        "first": one_correct & ~other_correct,
-        "second": ~one_correct & other_correct,
-        "incorrect": ~one_correct & ~other_correct,
-        ANY: one_correct | True,
-    }[both]
-    rows = rows[shown & ((rows["label"] == arm) | (arm == ANY))]
-    rows = rows.sort_values(["instruction", "label"], kind="stable")
-    if rows.empty:
-        st.info("No answer has these verdicts.")
-        return
-    cohort = state.cohort_of(run)
-    frame = pd.DataFrame(
-        {
-            "instruction": rows["instruction"],
-            "position": rows["band"],
-            "arm": rows["label"].map(arms),
-            "reader": rows["reader"].map(partial(api.title, "reader")),
-            titles[first]: rows["outcome_first"].map(OUTCOMES),
-            titles[second]: rows["outcome_second"].map(OUTCOMES),
-        }
-    )
-    if len(readers) == 1:
-        frame = frame.drop(columns="reader")
-    chosen = choose_question(
-        run["run"], cohort, frame, "parted",
-        f"Answers judged by {' and '.join(titles.values())}: {verdicts[both]}",
-        f"{len(rows):,} answers, copies included. Click a row to open its question.",
-        width="large",
-    )  # fmt: skip
-    if chosen is not None:
-        reader = rows.loc[rows["instruction"] == chosen, "reader"].iloc[0]
-        one(run, cohort, chosen, reader, () if arm == ANY else (arm,))

@@ -302,32 +302,17 @@ def open_answers(label: str, row: Mapping[str, Any]) -> None:
 # The runs of a replication
 
 
-FIRST_READERS = ("extractive", "small", "qwen")
-"""Readers that run on this machine, in the order in which they are offered."""
-
-
 def readers(cohort: str) -> list[str]:
-    """The installed readers, and those (by label) of the runs on the cohort."""
-    installed = state.installed("reader")
-    first = [name for name in FIRST_READERS if name in installed]
+    """The installed readers, that of the included runs first, and those (by label) of runs on the
+    cohort."""
     of_runs = api.readers_of(api.open_data(cohort).path)
-    return list(dict.fromkeys([*first, *sorted(installed), *of_runs]))
-
-
-def origin(runs: Sequence[str], arms: int) -> None:
-    """A line that says so where all these runs are the example that is part of Midchart."""
-    texts = {panel.example(run) for run in runs}
-    if "" not in texts:
-        st.caption(
-            f"{len(runs)} runs of {arms} arms, {'; '.join(texts)}. Your own, with every installed "
-            'arm, start under "Source runs" at the end of the page.'
-        )
+    return list(dict.fromkeys(["extractive", *state.installed_readers(), *of_runs]))
 
 
 def start(
     cohort: str, reader: str, replication: dict[str, Any], by_step: dict[str, dict[str, Any]]
 ) -> None:
-    """The status of each step, and a button that queues the missing ones, ``by_step``."""
+    """A button that queues the steps that are missing, ``by_step``."""
     rows = [*replication["steps"], *replication["alone"]]
     missing = [row["name"] for row in rows if row["run"] is None or row["imported"]]
     problems = state.preflight(api.write_toml(by_step[missing[0]]))["problems"] if missing else []
@@ -352,20 +337,3 @@ def start(
     for row in rows:
         if row["status"] in ("cancelled", "crashed"):
             panel.resume(row, f"replication_{row['name']}")
-    shown = [
-        {
-            "step": row["title"],
-            "run": row["run"] or "–",
-            "state": row["status"] or "not started",
-            "items": f"{row['done']:,} of {row['planned']:,}" if row["run"] else "–",
-        }
-        for row in rows
-    ]
-
-    def open_run(at: int, _: str) -> None:
-        if rows[at]["run"]:
-            navigation.on_click("runs", run=rows[at]["run"])
-
-    with st.expander("Every run"):
-        alt = "Runs of this replication and their status"
-        tables.table(pd.DataFrame(shown), "replication-steps", alt, opens=open_run)

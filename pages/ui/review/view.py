@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -11,14 +11,13 @@ import streamlit as st
 
 from midchart.core import api
 from midchart.core.errors import MidchartError
-from midchart.pages.ui import state
+from midchart.pages.ui import navigation, state
 from midchart.pages.ui.arms import questions
 from midchart.pages.ui.patient.model import evidence_pieces
 from midchart.pages.ui.patient.view import passage
 from midchart.pages.ui.results import kit
 from midchart.pages.ui.runs import panel
 from midchart.pages.ui.shared import marks, tables
-from midchart.pages.ui.shared.pickers import pick_linked, token
 
 BUTTONS = (
     ("correct", "Correct", ":material/check:"), ("incorrect", "Incorrect", ":material/close:"),
@@ -51,7 +50,7 @@ AGREEMENT = api.View(
     about="n: cards that both judged correct or incorrect, each counted once. Agreement among "
     "human reviewers is the upper bound for a judge; a judge with much lower agreement should not "
     "decide which arm wins.",
-    opens=("id",),
+    opens=("first", "second"),
 )
 MOST_EVIDENCE = 12
 KINDS = tuple(kind["name"] for kind in api.kinds() if kind["answers"])
@@ -195,9 +194,9 @@ def agreement(run: dict[str, Any]) -> None:
     rows = [
         row
         | {
-            "id": f"{row['first']}+{row['second']}",
             "pair": " and ".join(
-                api.title("judge", row[side]).removeprefix("review:") for side in PAIRED
+                api.title("judge", row[side]).removeprefix("review:")
+                for side in ("first", "second")
             ),
         }
         for row in api.review_agreement(run["run"])
@@ -205,43 +204,23 @@ def agreement(run: dict[str, Any]) -> None:
     ]
     if rows:
         measure = kit.pick_measure(AGREEMENT.measures)
-        kit.draw_rows("review", AGREEMENT, rows, measure, lambda _, __, key: _open_pair(key["id"]))
-        _answers(run, {row["id"]: row for row in rows})
+
+        def opens(_: kit.Shown, __: api.View, key: Mapping[str, Any]) -> None:
+            asked = {"judge": key["first"], "q_otherwise": key["second"], "differ": "false"}
+            navigation.on_click("arms", run=run["run"], view=questions.VIEW, **asked)
+
+        listed = run["kind"] in state.COMPARING  # page Arms has its questions
+        kit.draw_rows("review", AGREEMENT, rows, measure, opens if listed else None)
+        if listed:
+            st.caption("A click lists the answers on which the two differ, with their arms.")
     else:
         st.info("No answer of this run has been judged by both a reviewer and a judge yet.")
     st.header("Answers", anchor=False)
-    _judged(run, [row["id"] for row in rows])
+    _judged(run)
 
 
-PAIRED = ("first", "second")
-PAIR = "review_pair"
-"""Key of the pair whose answers are listed."""
-
-
-def _open_pair(pair: str, both: str = questions.PARTED) -> None:
-    st.session_state[PAIR] = pair
-    questions.open_both(both)
-
-
-def _answers(run: dict[str, Any], rows: dict[str, dict[str, Any]]) -> None:
-    """The answers that the two of a pair judged, at first those on which they disagree."""
-    st.header("Answers by both verdicts", anchor=False)
-    pair = pick_linked(
-        "pair", "Judged by", {id: row["pair"] for id, row in rows.items()}, key=PAIR,
-        token=lambda id: token(run["run"], id), width=420,
-    )  # fmt: skip
-    st.caption(
-        "These lists name the arms: finish judging first. Identical answers are listed once an arm."
-    )
-    readers = api.run_entries(run["run"])["readers"]
-    questions.judged_by_both(run, readers, *(rows[pair][side] for side in PAIRED))
-
-
-def _judged(run: dict[str, Any], pairs: Sequence[str]) -> None:
-    """How many cards each reviewer judged, and all verdicts to download.
-
-    ``pairs``: those whose answers are listed above, where a click on a reviewer lists them.
-    """
+def _judged(run: dict[str, Any]) -> None:
+    """How many cards each reviewer judged, and all verdicts to download."""
     frame = pd.DataFrame(state.report(run)["tables"].get("reviews") or [])
     if frame.empty:
         return
@@ -251,23 +230,16 @@ def _judged(run: dict[str, Any], pairs: Sequence[str]) -> None:
         "seen_by_two": "seen by two or more",
         "answers": "answers with this text",
     }
-    judges = list(frame["judge"])
-
-    def opens(row: int, _: str) -> None:
-        if pair := next((id for id in pairs if id.startswith(f"{judges[row]}+")), None):
-            _open_pair(pair, questions.ANY)
-
     tables.table(
         frame.rename(columns=titles),
         "review-judges",
         "How many cards each reviewer judged",
         download=frame,
-        opens=opens,
     )
     st.caption(
         "One card is one distinct answer to a question. The consensus is the majority verdict on "
         "a card; without a majority it is not scored. Reviewers are listed as judges in every "
-        "table of this run under these names. Click a reviewer to list the answers above."
+        "table of this run under these names."
     )
     st.caption("All verdicts, including replaced ones, without arms:")
     tables.downloads(pd.DataFrame(api.review_rows(run["run"])), f"reviews-{run['run']}")
