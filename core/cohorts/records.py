@@ -216,7 +216,8 @@ class PatientEntries:
         self._source: dict[str, str] = {}
         self._undated: dict[str, list[int]] = {}
 
-    def unused(self, name: str, names: Container[str]) -> str:
+    @staticmethod
+    def unused(name: str, names: Container[str]) -> str:
         """The name, or else the first of ``name-2``, ``name-3``, … that is not among ``names``."""
         others = (f"{name}-{number}" for number in count(2))
         return next(one for one in chain([name], others) if one not in names)

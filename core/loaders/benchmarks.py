@@ -1,7 +1,8 @@
-"""Question-answer benchmarks: a base class, and of each format a mapping of its files to records.
+"""Question-answer benchmarks: one engine, and a declaration of each format.
 
-SQuAD-shaped JSON (COVID-QA, RadQA, emrQA, BioASQ), MedCalc-Bench, ArchEHR-QA, LongHealth and
-EHRNoteQA.
+A declaration says where a benchmark's files have records, notes and questions, as a task of
+lm-evaluation-harness does, and ``gold`` where the evidence is. One more benchmark is one more such
+class: lists in JSON, as SQuAD's, need no other method.
 """
 
 from __future__ import annotations
@@ -9,18 +10,17 @@ from __future__ import annotations
 import csv
 import io
 import re
-from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple, NotRequired, TypeAlias
 from xml.etree.ElementTree import Element
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.columns import parse_time
@@ -45,87 +45,158 @@ from midchart.core.text.prompt import NOT_DOCUMENTED
 from midchart.core.text.splitting import split
 from midchart.core.types import Instruction, Span
 
-Reference = tuple[str, tuple[Span, ...], bool]
-"""A reference answer, its evidence, and whether the benchmark itself states that."""
+Fields: TypeAlias = Mapping[str, Any]
+"""Fields of a JSON object or of a table's row."""
+Gold: TypeAlias = tuple[str, Iterable[Span]]
+"""A reference answer and its evidence."""
 
 
-@dataclass(frozen=True, slots=True)
-class BenchmarkFile:
-    """A file of a benchmark as it is read: its ``name`` in messages, what it must hold, and where
-    its records and questions are entered."""
+def filled(template: str, fields: Fields) -> str:
+    """A declared text with the values of its fields; ``{title|name}`` is the first that has one.
 
-    name: str
-    shape: str
-    patients: PatientEntries
-    questions: Questions
+    Raises ValueError where none has, unless the last name is empty (``{category|}``).
+    """
 
-    @property
-    def log(self) -> LoadLog:
-        """What is left out and what is doubtful."""
-        return self.patients.log
+    def value(match: re.Match[str]) -> str:
+        names = match[1].split("|")
+        texts = (str(fields[one]) for one in names if type(fields.get(one)) in (str, int, float))
+        text = next(filter(str.strip, texts), "")
+        if not text and names[-1]:
+            raise ValueError("lacks a field")
+        return text.strip()
 
-    def skip(self, what: str, reason: object, line: int | None = None) -> None:
-        """Leave a record or question out."""
-        self.log.skip(self.name, line, f"{what} {reason} — {self.shape}")
-
-    @contextmanager
-    def usable(self, what: str) -> Generator[None]:
-        """Leave a question out where reading it raises ValueError, with the reason."""
-        try:
-            yield
-        except ValueError as error:
-            self.skip(what, "lacks a field" if isinstance(error, ValidationError) else error)
-
-    def record(
-        self, stated: str, notes: Sequence[Entry], facts: Mapping[str, str] | None = None
-    ) -> str:
-        """Enter a record, unless there is one with the same id and texts; gives its id."""
-        key = stated, "\n".join(note[4] for note in notes)
-        if key not in self.patients.ids:
-            id = self.patients.ids[key] = self.patients.unused(stated, self.patients.entries)
-            # A note's id begins with that of its record.
-            named = ((*n[:6], n[6].replace(stated, id, 1), *n[7:]) for n in notes)
-            self.patients.add(id, self.name, *named)
-            self.patients.facts[id] = dict(facts or {})
-        return self.patients.ids[key]
-
-    def ask(
-        self, stated: str, record: str, question: str, gold: Reference | None, **more: Any
-    ) -> None:
-        """Enter a question with its reference, if it has one.
-
-        ``stated``: its id, if that is not used. ``more``: fields of the instruction.
-        """
-        id, question = self.patients.unused(stated, self.questions.records), question.strip()
-        one = Instruction(id, record, question, task_type=task_type_of(question), **more)
-        self.questions.records[id] = record
-        self.questions.instructions.append(one)
-        if gold is not None:
-            answer, spans, exact = gold
-            source = GoldSource(record, answer, (), self.name, None, spans, exact)
-            self.questions.gold[id] = source
+    return re.sub(r"\{(.*?)\}", value, template)
 
 
-class BenchmarkLoader(RecordLoader):
-    """A benchmark's format. Subclasses write ``enter``; ``shape`` says what a file must hold."""
+def members(content: Any, path: str, order: int = 0) -> list[Fields]:
+    """The members of the list or object at a path of names; of "", ``content`` itself.
+
+    One has its ``key`` there, the ``order`` of the member that it is in, and its ``value`` where it
+    is no object.
+    """
+    if not path:
+        return [content]
+    name, _, rest = path.partition(".")
+    of = content.get(name) if isinstance(content, dict) else None
+    named = of.items() if isinstance(of, dict) else enumerate(of) if isinstance(of, list) else ()
+    if rest:
+        return [inner for key, one in named for inner in members(one, rest, key)]
+    objects = ((key, one if isinstance(one, dict) else {"value": one}) for key, one in named)
+    return [{**one, "key": key, "order": order} for key, one in objects]
+
+
+class Benchmark(RecordLoader):
+    """A declaration of a benchmark, and the engine that reads it.
+
+    ``records`` ("" for a document that is one object of them), and in each of them ``notes`` and
+    ``questions`` ("" where it is its own), are paths of :func:`members`; ``note`` is the field with
+    a note's text, ``options`` those with a question's (all, or it is open, where ``all_options``).
+    The others are filled (:func:`filled`): ``record``, a record's id, also of its first note's
+    fields and ``file``, the file's name and the record's number; ``note_id`` also of ``record`` and
+    ``number``; ``question``, ``question_id``, ``answer``, ``domain`` also of these and ``hash``.
+    ``shape``: what a file must hold. ``unusable``: why a record without text is left out.
+    ``exact``: whether the benchmark itself states the evidence.
+    """
 
     by_time = False
-    shape: str
+    shape = records = notes = questions = ""
+    unusable = "has no text"
+    record, note, note_id, note_name, visit = "{id|file}", "text", "{record}", "", ""
+    question, question_id, answer, domain = "{question}", "{record}-q{number}", "{answer}", ""
+    options: tuple[str, ...] = ()
+    all_options = exact = False
 
-    @abstractmethod
-    def enter(self, file: Source, to: BenchmarkFile) -> None:
-        """Enter the records and questions of a file; raises DataError where there is none."""
+    def documents(self, file: Source, log: LoadLog) -> Iterable[Fields]:
+        """The records of a file; raises DataError where there is none."""
+        named = not self.records
+        content = file.json("download it again", unique=named)
+        found = members({"file": content}, "file") if named else members(content, self.records)
+        if not found:
+            raise DataError(file.name, 1, f"holds no list of {self.unit}s", self.shape)
+        return found
+
+    def entries(self, document: Fields, id: str, log: LoadLog) -> list[Entry]:
+        """A record's notes; raises ValueError where it cannot be used."""
+        stated = members(document, self.notes)
+        texts = [one.get(self.note) for one in stated]
+        if not any(isinstance(text, str) for text in texts):
+            raise ValueError(self.unusable)
+        return [
+            entry(
+                self.time(one),
+                "note",
+                name=filled(self.note_name, one),
+                text=text if isinstance(text, str) else "",
+                note_id=filled(self.note_id, {**one, "record": id, "number": number}),
+                visit_id=filled(self.visit, one),
+                line=one.get("line"),
+            )
+            for number, (one, text) in enumerate(zip(stated, texts, strict=True), 1)
+        ]
+
+    def time(self, note: Fields) -> datetime | None:
+        """When a note was written, if it says so."""
+        return None
+
+    def facts(self, document: Fields) -> dict[str, str]:
+        """What a record says of its patient."""
+        return {}
+
+    def gold(self, asked: Fields, notes: Sequence[Entry], log: LoadLog) -> Gold | None:
+        """A question's reference and evidence; raises ValueError where it cannot be used."""
+        return filled(self.answer, asked), ()
 
     def read_file(self, file: Source, patients: PatientEntries, questions: Questions) -> None:
         """Enter all records and questions; what cannot be used is skipped with its reason."""
-        self.enter(file, BenchmarkFile(file.name, self.shape, patients, questions))
 
+        @contextmanager
+        def usable(what: str, of: Fields) -> Generator[None]:
+            try:
+                yield
+            except ValueError as error:
+                log.skip(file.name, of.get("line"), f"{what} {error} — {self.shape}")
 
-def objects(content: object, *path: str) -> list[Any]:
-    """The list at a path of keys of a JSON document; none where it is of another shape."""
-    for key in path:
-        content = content.get(key) if isinstance(content, dict) else None
-    return content if isinstance(content, list) else []
+        log = patients.log
+        for number, document in enumerate(self.documents(file, log), 1):
+            first = next(iter(members(document, self.notes)), {})
+            named = {**first, **document, "file": f"{file.stem}-{number}"}
+            stated = filled(self.record, named).replace("/", "-")[:120]
+            with usable(f"{self.unit} {stated}", document):
+                notes = self.entries({**document, "file": file.name}, stated, log)
+                # Records with the same id and texts are one; a note's id begins with its record's.
+                key = stated, "\n".join(note[4] for note in notes)
+                if key not in patients.ids:
+                    id = patients.ids[key] = patients.unused(stated, patients.entries)
+                    named = ((*n[:6], n[6].replace(stated, id, 1), *n[7:]) for n in notes)
+                    patients.add(id, file.name, *named)
+                    patients.facts[id] = self.facts(document)
+                asked = members(document, self.questions)
+                for n, one in enumerate(asked, 1):
+                    with usable(f"question {n} of {self.unit} {stated}", one):
+                        place = f"{stated}-{one.get('order', 0)}"
+                        more = {"record": patients.ids[key], "number": n, "file": file.name}
+                        self._enter({**one, **more}, place, notes, questions, log)
+
+    def _enter(
+        self, asked: Fields, place: str, notes: Sequence[Entry], to: Questions, log: LoadLog
+    ) -> None:
+        """Enter a question with its reference; raises ValueError where it cannot be used."""
+        question, record, file = filled(self.question, asked), asked["record"], asked["file"]
+        stated = filled(self.question_id, {**asked, "hash": opaque_id(place, question)})
+        gold = self.gold(asked, notes, log)
+        answer, spans = gold or ("", ())
+        options = tuple(filter(None, (filled(f"{{{one}|}}", asked) for one in self.options)))
+        complete = len(options) == len(self.options) or not self.all_options
+        if options and not (complete and correct_option(answer, options) is not None):
+            reason = "lacks an option or the correct one — it is open"
+            log.warn(f"{file}: {record}: question {asked.get('No', asked['number'])} {reason}")
+            options = ()
+        id, kind = PatientEntries.unused(stated, to.records), task_type_of(question)
+        to.records[id], domain = record, filled(self.domain, asked)
+        one = Instruction(id, record, question, domain=domain, task_type=kind, options=options)
+        to.instructions.append(one)
+        if gold is not None:
+            to.gold[id] = GoldSource(record, answer, (), file, None, tuple(spans), self.exact)
 
 
 # SQuAD-shaped JSON (COVID-QA, RadQA, emrQA, BioASQ): an article is a record, each paragraph a
@@ -133,82 +204,46 @@ def objects(content: object, *path: str) -> list[Any]:
 # question marked ``is_impossible`` has "Not documented." for its reference and no evidence.
 
 SHIFT = 32
-"""Characters that an answer may be away from its offset."""
-
-
-class _SquadAnswer(BaseModel):
-    text: str
-    answer_start: Annotated[int, Field(ge=0)]
-
-    def span(self, order: int, context: str) -> Span:
-        """Where the answer is, without blanks around it; raises ValueError.
-
-        It may be up to :data:`SHIFT` characters from its offset, as it is where line ends or blanks
-        were counted otherwise (COVID-QA); of several places the nearest is taken.
-        """
-        answered, first = self.text.strip(), max(0, self.answer_start - SHIFT)
-        window = context[first : self.answer_start + SHIFT + len(answered)]
-        starts = [first + m.start() for m in re.finditer(f"(?={re.escape(answered)})", window)]
-        if not starts or not answered:
-            raise ValueError("has an answer that is not at its offset")
-        begin = min(starts, key=lambda at: abs(at - self.answer_start))
-        return Span(order, begin, begin + len(answered))
-
-
-class _SquadQuestion(BaseModel):
-    question: str
-    id: str | int | None = None
-    answers: list[_SquadAnswer] | None = None
-    is_impossible: Any = False
+"""Characters that an answer may be away from its offset, as it is where line ends or blanks were
+counted otherwise (COVID-QA); of several places the nearest is taken."""
 
 
 @LOADERS.register("squad")
-class Squad(BenchmarkLoader):
+class Squad(Benchmark):
     """SQuAD-shaped question answering over articles or notes."""
 
     name = "squad"
     title = "SQuAD-shaped JSON (paragraphs, questions, answers by offset)"
     source = "SQuAD-shaped question answering"
     suffix, marks = ".json", (b'"paragraphs"', b'"data"')
-    unit = "article"
+    unit, unusable = "article", "has no paragraph with a context"
     shape = (
         "it needs data[].paragraphs[].{context, qas[].{question, answers[].{text, answer_start}}}"
     )
+    records, record = "data", "{title|document_id|file}"
+    notes, note, note_id = "paragraphs", "context", "{record}-{number}"
+    questions, question_id, exact = "paragraphs.qas", "{id|hash}", True
 
-    def enter(self, file: Source, to: BenchmarkFile) -> None:
-        """A record an article."""
-        content = file.json("download it again")
-        articles = objects(content, "data")
-        if not articles:
-            raise DataError(to.name, 1, "holds no list of articles", self.shape)
-        for number, article in enumerate(articles, 1):
-            paragraphs = [
-                one
-                for one in objects(article, "paragraphs")
-                if isinstance(one, dict) and isinstance(one.get("context"), str)
-            ]
-            if not paragraphs:
-                to.skip(f"article {number}", "has no paragraph with a context")
-                continue
-            stated = article.get("title") or paragraphs[0].get("document_id")
-            id = str(stated or f"{file.stem}-{number}").replace("/", "-")[:120]
-            texts = [str(one["context"]) for one in paragraphs]
-            notes = [
-                entry(None, "note", text=text, note_id=f"{id}-{order}")
-                for order, text in enumerate(texts, 1)
-            ]
-            record = to.record(id, notes)
-            asked = [(n, qa) for n, one in enumerate(paragraphs) for qa in objects(one, "qas")]
-            for number, (order, stated) in enumerate(asked, 1):
-                with to.usable(f"question {number} of article {id}"):
-                    read, text = _SquadQuestion.model_validate(stated), texts[order]
-                    stated_spans = (one.span(order, text) for one in read.answers or ())
-                    spans = tuple(dict.fromkeys(stated_spans))
-                    if not spans and read.is_impossible is not True:
-                        raise ValueError("has no answer")
-                    of = str(read.id or opaque_id(f"{id}-{order}", read.question.strip()))
-                    answer = text[spans[0].start : spans[0].end] if spans else NOT_DOCUMENTED
-                    to.ask(of, record, read.question, (answer, spans, True))
+    def gold(self, asked: Fields, notes: Sequence[Entry], log: LoadLog) -> Gold:
+        """The first answer, and where all are."""
+        order = asked["order"]
+        text, spans = notes[order][4], list[Span]()
+        for one in members(asked, "answers"):
+            answer, offset = filled("{text}", one), one.get("answer_start")
+            if type(offset) is not int or offset < 0:
+                raise ValueError("lacks a field")
+            first = max(0, offset - SHIFT)
+            window = text[first : offset + SHIFT + len(answer)]
+            starts = [first + m.start() for m in re.finditer(f"(?={re.escape(answer)})", window)]
+            if not starts:
+                raise ValueError("has an answer that is not at its offset")
+            near = [abs(start - offset) for start in starts]
+            begin = starts[near.index(min(near))]
+            spans.append(Span(order, begin, begin + len(answer)))
+        if not spans and asked.get("is_impossible") is not True:
+            raise ValueError("has no answer")
+        answer = text[spans[0].start : spans[0].end] if spans else NOT_DOCUMENTED
+        return answer, dict.fromkeys(spans)
 
 
 # MedCalc-Bench (ncbi-nlp, CC BY-SA 4.0): a note is a record, asked about a calculation. Evidence
@@ -219,7 +254,6 @@ MEDCALC = ("Patient Note", "Question", "Relevant Entities", "Ground Truth Answer
 BEFORE, AFTER = 60, 25
 """Characters before and after a number in which the entity's name makes it the entity's."""
 _ENTITY = re.compile(r"""(?:'([^']+)'|"([^"]+)")\s*:\s*\[?\s*(-?\d+(?:\.\d+)?)""")
-_ID = re.compile(r"[^A-Za-z0-9-]")
 
 
 def evidence(text: str, entities: str) -> list[Span]:
@@ -242,7 +276,7 @@ def evidence(text: str, entities: str) -> list[Span]:
 
 
 @LOADERS.register("medcalc")
-class MedCalc(BenchmarkLoader):
+class MedCalc(Benchmark):
     """MedCalc-Bench's table of notes and questions."""
 
     name = "medcalc"
@@ -250,22 +284,26 @@ class MedCalc(BenchmarkLoader):
     source = "MedCalc-Bench"
     licence = "CC BY-SA 4.0"
     suffix, marks, marks_in_line = ".csv", tuple(map(str.encode, MEDCALC)), True
-    unit, shape = "note", "add it"
+    unit, shape, note, note_name = "note", "add it", "Patient Note", "case note"
+    question, question_id = "{Question}", "mc{Row Number|line}"
+    answer, domain = "{Ground Truth Answer}", "{Category|}"
 
-    def enter(self, file: Source, to: BenchmarkFile) -> None:
-        """A record a row, of which those with the same note are one."""
-        for row in read_table(file, MEDCALC, to.log):
+    def documents(self, file: Source, log: LoadLog) -> Iterator[Fields]:
+        """The rows, of which those with the same note are one record."""
+        for row in read_table(file, MEDCALC, log):
+            cells = {"line": row.line} | {column: row.get(column) for column in row.cells}
+            id = re.sub(r"[^A-Za-z0-9-]", "_", row.get("Note ID"))
+            id = id or filled("n{Row Number|line}", cells)
             text = row.get("Patient Note").replace("\r\n", "\n").replace("\r", "\n")
-            number = row.get("Row Number") or str(row.line)
-            id = _ID.sub("_", row.get("Note ID") or f"n{number}")[:120]
-            question, answer = row.get("Question"), row.get("Ground Truth Answer")
-            if not (text and question and answer):
-                to.skip(f"note {id}", "lacks its note, question or answer", row.line)
-                continue
-            note = entry(None, "note", name="case note", text=text, note_id=id, line=row.line)
-            record, spans = to.record(id, [note]), evidence(text, row.get("Relevant Entities"))
-            gold, domain = (answer, tuple(spans), False), row.get("Category")
-            to.ask(f"mc{number}", record, question, gold, domain=domain)
+            if text and row.get("Question") and row.get("Ground Truth Answer"):
+                yield {**cells, "id": id, "Patient Note": text}
+            else:
+                reason = f"note {id} lacks its note, question or answer — {self.shape}"
+                log.skip(file.name, row.line, reason)
+
+    def gold(self, asked: Fields, notes: Sequence[Entry], log: LoadLog) -> Gold:
+        """The answer, and the sentences that state the numbers of its entities."""
+        return filled(self.answer, asked), evidence(notes[0][4], asked["Relevant Entities"])
 
 
 # ArchEHR-QA (PhysioNet, archehr-qa-bionlp-task-2025): a case of ``archehr-qa.xml`` is a record of
@@ -274,51 +312,25 @@ class MedCalc(BenchmarkLoader):
 # the key has one, else these sentences.
 
 LABELS = ("essential", "supplementary", "not-relevant")
-_CITATION = re.compile(r"\s*\|[\d,\s]*\|")
 
 
-class _Label(BaseModel):
-    sentence_id: str
-    relevance: str
-
-
-class _ArchehrKey(BaseModel):
+class _Key(TypedDict):
     case_id: str
-    answers: list[_Label] = []
-    clinician_answer_without_citations: str = ""
-    clinician_answer: str = ""
 
 
-_KEYS = TypeAdapter(list[_ArchehrKey])
+_KEYS = TypeAdapter(list[_Key])
 
 
-@dataclass(frozen=True, slots=True)
-class LabelledCase:
+class LabelledCase(NamedTuple):
     """The sentences of a case by their ids: first character in the note and the one after, and the
-    label that the key gives each (none without a key); the note, a line a paragraph; the question,
-    and the clinician's answer (None without a key)."""
+    label that the key gives each (none without a key)."""
 
     places: Mapping[str, tuple[int, int]]
     labels: Mapping[str, str]
-    note: str = ""
-    question: str = ""
-    answer: str | None = None
-
-    def evidence(self) -> list[Span]:
-        """The essential sentences, or else the supplementary ones."""
-        named = (
-            [Span(0, *self.places[one]) for one, of in self.labels.items()
-             if of == label and one in self.places]
-            for label in LABELS[:2]
-        )  # fmt: skip
-        return next(filter(None, named), [])
 
 
-def _text(element: Element) -> str:
-    return " ".join("".join(element.itertext()).split())
-
-
-def _case(case: Element, key: _ArchehrKey | None) -> LabelledCase:
+def _note_of(case: Element) -> tuple[str, dict[str, tuple[int, int]]]:
+    """The note of a case, a line a paragraph, and where its sentences are."""
     text, paragraph, places = "", None, dict[str, tuple[int, int]]()
     for sentence in case.iterfind("note_excerpt_sentences/sentence"):
         words, stated = _text(sentence), sentence.get("paragraph_id")
@@ -326,28 +338,11 @@ def _case(case: Element, key: _ArchehrKey | None) -> LabelledCase:
             text += " " if stated == paragraph else "\n"
         places[sentence.get("id", "")] = (len(text), len(text) + len(words))
         text, paragraph = text + words, stated
-    asked = [*case.iterfind("clinician_question"), *case.iterfind("patient_question")]
-    question = next(filter(None, map(_text, asked)), "")
-    if key is None:
-        return LabelledCase(places, {}, text, question)
-    labels = {one.sentence_id: one.relevance for one in key.answers}
-    answer = _CITATION.sub("", key.clinician_answer_without_citations or key.clinician_answer)
-    return LabelledCase(places, labels, text, question, " ".join(answer.split()))
+    return text, places
 
 
-def _cases(file: Source, log: LoadLog) -> Iterator[tuple[str, LabelledCase]]:
-    """Id and case of each case of a file; keys that cannot be read are skipped."""
-    key, keys = _key_file(file), dict[str, _ArchehrKey]()
-    if not key.is_file():
-        log.warn(f"{file.name}: no {key.path.name} is in its folder — questions lack evidence")
-    else:
-        with log.skipping():
-            content = key.text().encode()
-            stated = read_document(content, key.name, _KEYS, "see the format of ArchEHR-QA")
-            keys = {one.case_id: one for one in _KEYS.validate_python(stated)}
-    for number, case in enumerate(file.xml().iterfind("case"), 1):
-        id = case.get("id") or str(number)
-        yield id, _case(case, keys.get(id))
+def _text(element: Element) -> str:
+    return " ".join("".join(element.itertext()).split())
 
 
 def _key_file(file: Source) -> Source:
@@ -356,12 +351,12 @@ def _key_file(file: Source) -> Source:
 
 def labelled_cases(path: Path) -> dict[str, LabelledCase]:
     """The cases of the files at ``path``, a folder or one file, by id; raises DataError."""
-    files = Source.at(path).entries("*.xml")
-    return {id: case for file in files for id, case in _cases(file, LoadLog())}
+    found = (ArchEhrQa().documents(one, LoadLog()) for one in Source.at(path).entries("*.xml"))
+    return {one["id"]: one["case"] for cases in found for one in cases}
 
 
 @LOADERS.register("archehr_qa")
-class ArchEhrQa(BenchmarkLoader):
+class ArchEhrQa(Benchmark):
     """ArchEHR-QA's cases, with the key where it is there."""
 
     name = "archehr_qa"
@@ -369,30 +364,48 @@ class ArchEhrQa(BenchmarkLoader):
     source = "ArchEHR-QA"
     licence = "PhysioNet Credentialed Health Data License"
     suffix, marks, sniffed = ".xml", (b"<annotations", b"<case"), 1 << 14
-    unit, shape = "case", "see the format of ArchEHR-QA"
+    unit, shape, unusable = "case", "see the format of ArchEHR-QA", "has no sentence"
+    note, note_name, question_id, exact = "note", "note excerpt", "case-{record}", True
 
     def companions(self, place: Source) -> list[Source]:
         """The key of a file of cases."""
         return [_key_file(place)] if place.is_file() else []
 
-    def enter(self, file: Source, to: BenchmarkFile) -> None:
-        """A record a case."""
-        for id, case in _cases(file, to.log):
-            if not case.note:
-                to.skip(f"case {id}", "has no sentence")
-                continue
-            labels = case.labels.items()
-            wrong = sum(one not in case.places or label not in LABELS for one, label in labels)
-            if wrong:
-                to.log.warn(f"{to.name}: {wrong} labels of case {id} name no sentence or label")
-            note = entry(None, "note", name="note excerpt", text=case.note, note_id=id)
-            record, spans = to.record(id, [note]), tuple(case.evidence())
-            answer = case.answer or " ".join(case.note[span.start : span.end] for span in spans)
-            if not case.question:
-                to.skip(f"question 1 of case {id}", "has no text")
-                continue
-            gold = None if case.answer is None else (answer, spans, True)
-            to.ask(f"case-{record}", record, case.question, gold)
+    def documents(self, file: Source, log: LoadLog) -> Iterator[Fields]:
+        """The cases, with their keys; a file of keys that cannot be read is skipped."""
+        key_file, keys = _key_file(file), dict[str, _Key]()
+        if key_file.is_file():
+            with log.skipping():
+                content = key_file.text().encode()
+                stated = read_document(content, key_file.name, _KEYS, self.shape)
+                keys = {one["case_id"]: one for one in stated}
+        else:
+            missing = f"no {key_file.path.name} is in its folder"
+            log.warn(f"{file.name}: {missing} — questions lack evidence")
+        for number, case in enumerate(file.xml().iterfind("case"), 1):
+            id = case.get("id") or str(number)
+            (text, places), key = _note_of(case), keys.get(id)
+            marked = members(key, "answers")
+            labels = {filled("{sentence_id|}", of): filled("{relevance|}", of) for of in marked}
+            if wrong := sum(one not in places or labels[one] not in LABELS for one in labels):
+                log.warn(f"{file.name}: {wrong} labels of case {id} name no sentence or label")
+            asked = [*case.iterfind("clinician_question"), *case.iterfind("patient_question")]
+            stated = {"question": next(filter(None, map(_text, asked)), ""), "key": key}
+            yield {"id": id, "note": text or None, "case": LabelledCase(places, labels), **stated}
+
+    def gold(self, asked: Fields, notes: Sequence[Entry], log: LoadLog) -> Gold | None:
+        """The clinician's answer, and the essential sentences or else the supplementary ones."""
+        (places, labels), key, text = asked["case"], asked["key"], notes[0][4]
+        if key is None:
+            return None
+        named = (
+            [Span(0, *places[one]) for one in labels if labels[one] == label and one in places]
+            for label in LABELS[:2]
+        )
+        spans = next(filter(None, named), [])
+        cited = filled("{clinician_answer_without_citations|clinician_answer|}", key)
+        answer = " ".join(re.sub(r"\s*\|[\d,\s]*\|", "", cited).split())
+        return answer or " ".join(text[one.start : one.end] for one in spans), spans
 
 
 # LongHealth: a patient is a record, each text a note in the order of their numbers. A note's time
@@ -458,37 +471,22 @@ def _terms(text: str) -> frozenset[str]:
     return content_words(text) | frozenset(re.findall(r"\d+(?:[.,/:-]\d+)*", text))
 
 
-_Shares = list[Annotated[float, Field(ge=0, le=1)]]
+class _Location(TypedDict, total=False):
+    start: list[Annotated[float, Field(ge=0, le=1)]]
+    end: list[Annotated[float, Field(ge=0, le=1)]]
 
 
-class _Location(BaseModel):
-    start: _Shares = []
-    end: _Shares = []
-
-
-_LOCATIONS = TypeAdapter(dict[str, _Location])
-
-
-class _LonghealthQuestion(BaseModel):
-    No: int | str
-    question: str
-    correct: str
-    answer_location: Any = None
-    answer_a: str = ""
-    answer_b: str = ""
-    answer_c: str = ""
-    answer_d: str = ""
-    answer_e: str = ""
-
-
-class _LonghealthPatient(BaseModel):
-    model_config = ConfigDict(extra="allow")
+class _Patient(TypedDict):
     texts: dict[str, str]
-    questions: list[Any] = []
+    questions: NotRequired[list[Any]]
+
+
+_LOCATIONS, _PATIENT = TypeAdapter(dict[str, _Location]), TypeAdapter(_Patient)
+_NO_FACTS = ("texts", "questions", "key", "order")
 
 
 @LOADERS.register("longhealth")
-class LongHealth(BenchmarkLoader):
+class LongHealth(Benchmark):
     """LongHealth's benchmark file, or some patients of it."""
 
     name = "longhealth"
@@ -496,85 +494,73 @@ class LongHealth(BenchmarkLoader):
     source = "LongHealth"
     licence = "Apache-2.0"
     suffix, marks = ".json", (b'"texts"',)
-    unit, shape = "patient", "see LongHealth's format"
+    unit, shape, record = "patient", "see LongHealth's format", "{key|file}"
+    notes, note, note_id, note_name = "texts", "value", "{key}", "{key}"
+    questions, question_id, answer = "questions", "{record}-q{No}", "{correct}"
+    options, all_options = tuple(f"answer_{letter}" for letter in "abcde"), True
 
     def has_marks(self, file: Source) -> bool:
         """Whether a file has the marks and opens with an object of objects."""
         opening = rb'\s*(?:\xef\xbb\xbf)?\s*\{\s*"[^"]*"\s*:\s*\{'
         return super().has_marks(file) and bool(re.match(opening, file.start(400)))
 
-    def enter(self, file: Source, to: BenchmarkFile) -> None:
-        """A record a patient."""
-        content = file.json("download it again", unique=True)
-        for key, stated in content.items():
-            try:
-                patient = _LonghealthPatient.model_validate(stated)
-            except ValueError:
-                to.skip(f"patient {key}", "has no texts, or questions that are no list")
-                continue
-            notes = [
-                entry(opening_date(text), "note", name=title, text=text, note_id=title)
-                for title, text in sorted(patient.texts.items(), key=_number)
-            ]
-            if not notes:
-                to.log.warn(f"{to.name}: {key} has no text — the record stays, empty")
-            if undated := sum(one[0] is None for one in notes):
-                to.log.warn(
-                    f"{to.name}: {undated} of {len(notes)} texts of {key} open with no date — they "
-                    "keep their order and have no time position"
-                )
-            facts = (patient.model_extra or {}).items()
-            named = {k.replace("canaray", "canary"): str(v) for k, v in facts if v}
-            record = to.record(key, notes, named)
-            for number, one in enumerate(patient.questions, 1):
-                with to.usable(f"question {number} of patient {key}"):
-                    read = _LonghealthQuestion.model_validate(one)
-                    place = f"{to.name}: {key}:"
-                    options = tuple(getattr(read, f"answer_{one}").strip() for one in "abcde")
-                    answer, question, spans = read.correct.strip(), read.question.strip(), ()
-                    try:
-                        locations = _LOCATIONS.validate_python(read.answer_location or {})
-                        spans = _located(notes, locations, question, answer, options)
-                    except ValueError:
-                        reason = f"the answer location of question {read.No} cannot be read"
-                        to.log.warn(f"{place} {reason}")
-                    if not all(options) or correct_option(answer, options) is None:
-                        if any(options):
-                            reason = "lacks an option or the correct one — it is open"
-                            to.log.warn(f"{place} question {read.No} {reason}")
-                        options = ()
-                    id, gold = f"{record}-q{read.No}", (answer, spans, False)
-                    to.ask(id, record, question, gold, options=options)
+    def entries(self, document: Fields, id: str, log: LoadLog) -> list[Entry]:
+        """The texts, in the order of their numbers."""
+        try:
+            texts = _PATIENT.validate_python(document)["texts"]
+        except ValidationError:
+            raise ValueError("has no texts, or questions that are no list") from None
+        digits = {one: re.search(r"\d{1,18}", one) for one in texts}
+        titles = sorted(texts, key=lambda one: (int((digits[one] or ["0"])[0]), one))
+        texts = {one: texts[one] for one in titles}
+        notes = super().entries({"texts": texts}, id, log) if texts else []
+        if not notes:
+            log.warn(f"{document['file']}: {id} has no text — the record stays, empty")
+        if undated := sum(one[0] is None for one in notes):
+            log.warn(
+                f"{document['file']}: {undated} of {len(notes)} texts of {id} open with no date — "
+                "they keep their order and have no time position"
+            )
+        return notes
 
+    def time(self, note: Fields) -> datetime | None:
+        """The date that a letter opens with."""
+        return opening_date(note["value"])
 
-def _number(named: tuple[str, str]) -> tuple[int, str]:
-    digits = re.search(r"\d{1,18}", named[0])
-    return int(digits.group()) if digits else 0, named[0]
+    def facts(self, document: Fields) -> dict[str, str]:
+        """All but texts and questions."""
+        facts = {k: v for k, v in document.items() if k not in _NO_FACTS and v}
+        return {name.replace("canaray", "canary"): str(value) for name, value in facts.items()}
 
+    def gold(self, asked: Fields, notes: Sequence[Entry], log: LoadLog) -> Gold:
+        """The correct option, and what answers the question at its locations, overlaps merged.
 
-def _located(
-    notes: Sequence[Entry],
-    locations: Mapping[str, _Location],
-    question: str,
-    answer: str,
-    options: Sequence[str],
-) -> tuple[Span, ...]:
-    """The evidence at the answer's locations (:func:`narrowed`), overlaps merged; raises
-    ValueError. A correct option that names others ("B and C") is their texts."""
-    if re.fullmatch(r"([A-E])(?:(?:,| and|, and) ([A-E]))+", answer):
-        answer = "; ".join(options["ABCDE".index(letter)] for letter in re.findall("[A-E]", answer))
-    merged: list[Span] = []
-    for order, note in enumerate(notes):
-        location, text = locations.get(note[3], _Location()), note[4]
-        stated = list(zip(location.start, location.end, strict=True))
-        windows = [location_window(text, start, end) for start, end in stated]
-        if any(start > end for start, end in stated):
-            raise ValueError("a location that ends before it starts")
-        for start, end in sorted(narrowed(text, one, question, answer) for one in windows):
-            if merged and merged[-1].event == order and start <= merged[-1].end:
-                start, end = merged[-1].start, max(end, merged.pop().end)
-            merged.append(Span(order, start, end))
-    return tuple(merged)
+        A correct option that names others ("B and C") is looked for by their texts.
+        """
+        question, answer, number = (
+            filled(f"{{{one}}}", asked) for one in ("question", "correct", "No")
+        )
+        sought, merged = answer, list[Span]()
+        if re.fullmatch(r"([A-E])(?:(?:,| and|, and) ([A-E]))+", answer):
+            named = (f"{{answer_{letter.lower()}|}}" for letter in re.findall("[A-E]", answer))
+            sought = "; ".join(filled(one, asked) for one in named)
+        try:
+            locations = _LOCATIONS.validate_python(asked.get("answer_location") or {})
+            for order, note in enumerate(notes):
+                place, text = locations.get(note[3], {}), note[4]
+                stated = list(zip(place.get("start", []), place.get("end", []), strict=True))
+                if any(start > end for start, end in stated):
+                    raise ValueError("a location that ends before it starts")
+                windows = (location_window(text, *one) for one in stated)
+                for start, end in sorted(narrowed(text, one, question, sought) for one in windows):
+                    if merged and merged[-1].event == order and start <= merged[-1].end:
+                        start, end = merged[-1].start, max(end, merged.pop().end)
+                    merged.append(Span(order, start, end))
+        except ValueError:
+            place = f"{asked['file']}: {asked['record']}"
+            log.warn(f"{place}: the answer location of question {number} cannot be read")
+            merged = []
+        return answer, merged
 
 
 # EHRNoteQA (PhysioNet, ehr-notes-qa-llms): a question a line with choices A to E. The notes are
@@ -583,63 +569,11 @@ def _located(
 
 NOTES = ("discharge.csv.gz", "discharge.csv")
 DISCHARGE = ("note_id", "subject_id", "hadm_id", "charttime", "text")
-_DATE = re.compile(r"^Chartdate : (\S+)$", re.MULTILINE)
-
-
-class _EhrnoteqaQuestion(BaseModel):
-    model_config = ConfigDict(extra="allow", coerce_numbers_to_str=True)
-    patient_id: str
-    question: Annotated[str, Field(pattern=r"\S")]
-    choice_A: str
-    choice_B: str
-    choice_C: str
-    choice_D: str
-    choice_E: str = ""
-    answer: Annotated[str, Field(pattern=r"^\s*[A-E]\s*$")]
-    category: str = ""
-
-
-def _summary(time: str | None, text: str, id: str, line: int, visit: str = "") -> Entry:
-    return entry(
-        parse_time(time), "note", name="discharge summary", text=text, note_id=id, visit_id=visit,
-        line=line,
-    )  # fmt: skip
-
-
-def _notes_in(question: _EhrnoteqaQuestion, line: int) -> list[Entry]:
-    """The notes in a question's fields."""
-    extra = question.model_extra or {}
-    stated = [extra.get(f"note_{n}") for n in range(1, len(extra) + 1)]
-    texts = [text for text in stated if isinstance(text, str) and text.strip()]
-    return [
-        _summary(next(iter(_DATE.findall(text)), None), text, f"note_{n}", line)
-        for n, text in enumerate(texts, 1)
-    ]
-
-
-def _discharge(files: Sequence[Source], patients: set[str]) -> dict[str, list[Entry]]:
-    """The summaries of patients in MIMIC-IV-Note's table, where it is there; raises DataError."""
-    notes: dict[str, list[Entry]] = defaultdict(list)
-    table = next(filter(Source.is_file, files), None)
-    if table is None or not patients:
-        return notes
-    accept_long_cells()
-    try:
-        with table.open() as raw, io.TextIOWrapper(raw, "utf-8-sig", newline="") as file:
-            rows = csv.DictReader(file)
-            check_columns(list(rows.fieldnames or ()), DISCHARGE, table.name)
-            for number, row in enumerate(rows, 1):
-                note, id, visit, time, text = (row[column] or "" for column in DISCHARGE)
-                if id.strip() in patients:
-                    notes[id.strip()].append(_summary(time, text, note, number, visit))
-    except (UnicodeDecodeError, csv.Error):
-        reason, remedy = "cannot be read to its end", "download it again"
-        raise DataError(table.name, None, reason, remedy) from None
-    return notes
+NEEDED = ("patient_id", "question", *(f"choice_{letter}" for letter in "ABCD"), "answer")
 
 
 @LOADERS.register("ehrnoteqa")
-class EhrNoteQa(BenchmarkLoader):
+class EhrNoteQa(Benchmark):
     """EHRNoteQA's questions over discharge summaries of MIMIC-IV-Note."""
 
     name = "ehrnoteqa"
@@ -649,45 +583,86 @@ class EhrNoteQa(BenchmarkLoader):
     suffix, marks = ".jsonl", (b'"choice_A"', b'"patient_id"')
     sniffed, marks_in_line = 1 << 20, True
     by_time = True
-    unit = "patient"
-    shape = "see the format of EHRNoteQA"
+    unit, shape, record = "patient", "see the format of EHRNoteQA", "{patient_id|file}"
+    unusable = f"has no notes of the patients — put MIMIC-IV-Note's {NOTES[0]} into its folder"
+    notes, note_id, note_name, visit = "notes", "{note_id}", "discharge summary", "{hadm_id|}"
+    questions, domain = "questions", "{category|}"
+    options = tuple(f"choice_{letter}" for letter in "ABCDE")
 
     def companions(self, place: Source) -> list[Source]:
         """MIMIC's discharge summaries, for a file of questions."""
         return list(map(place.with_name, NOTES)) if place.is_file() else []
 
-    def enter(self, file: Source, to: BenchmarkFile) -> None:
-        """A record a patient asked about: notes of the questions' file, or MIMIC's."""
-        asked: dict[str, list[tuple[int, _EhrnoteqaQuestion]]] = defaultdict(list)
-        unread: list[DataError] = []
+    def documents(self, file: Source, log: LoadLog) -> Iterator[Fields]:
+        """The patients asked about; notes are those of the first question's fields, or MIMIC's."""
+        asked: dict[str, list[Fields]] = defaultdict(list)
+        unread = list[DataError]()
         for number, line in enumerate(file.text().split("\n"), 1):
             if line.strip():
                 try:
-                    read = _EhrnoteqaQuestion.model_validate(read_json(line, to.name, number))
-                    asked[read.patient_id].append((number, read))
-                except ValidationError:
-                    reason = "lacks patient_id, question, choice_A to choice_D or answer"
-                    unread.append(DataError(to.name, number, reason, self.shape))
+                    one = read_json(line, file.name, number)
+                    if not _is_question(one):
+                        reason = "lacks patient_id, question, choice_A to choice_D or answer"
+                        raise DataError(file.name, number, reason, self.shape)
+                    asked[str(one["patient_id"])].append({**one, "line": number})
                 except DataError as error:
                     unread.append(error)
-        notes = {id: _notes_in(lines[0][1], lines[0][0]) for id, lines in asked.items()}
+        notes = {id: _notes_in(lines[0]) for id, lines in asked.items()}
         tables = self.companions(file)
-        to.log.opened.update(tables)
+        log.opened.update(tables)
         notes |= _discharge(tables, {id for id, of in notes.items() if not of})
         for id, lines in asked.items():
-            if not notes[id]:
-                reason = f"has no notes of the patients — put MIMIC-IV-Note's {NOTES[0]} into its "
-                to.skip(f"patient {id}", f"{reason}folder", lines[0][0])
-                continue
-            record = to.record(id, notes[id])
-            for number, (line, one) in enumerate(lines, 1):
-                choices = {letter: getattr(one, f"choice_{letter}").strip() for letter in "ABCDE"}
-                answer, options = choices[one.answer.strip()], tuple(filter(None, choices.values()))
-                if answer:
-                    of, gold = f"{record}-q{number}", (answer, (), False)
-                    to.ask(of, record, one.question, gold, domain=one.category, options=options)
-                else:
-                    what = f"question {number} of patient {id}"
-                    to.skip(what, "names an answer without a choice", line)
+            line = lines[0]["line"]
+            yield {"patient_id": id, "notes": notes[id], "questions": lines, "line": line}
         for error in unread:  # after what is wrong with the notes
-            to.log.skip_error(error)
+            log.skip_error(error)
+
+    def time(self, note: Fields) -> datetime | None:
+        """When its patient left, or the date in its text."""
+        return parse_time(note["charttime"])
+
+    def gold(self, asked: Fields, notes: Sequence[Entry], log: LoadLog) -> Gold:
+        """The choice that the answer names."""
+        answer = filled(f"{{choice_{asked['answer'].strip()}|}}", asked)
+        if not answer:
+            raise ValueError("names an answer without a choice")
+        return answer, ()
+
+
+def _is_question(one: Any) -> bool:
+    stated = isinstance(one, dict) and all(type(one.get(n)) in (str, int, float) for n in NEEDED)
+    return (
+        stated and bool(filled("{question|}", one)) and str(one["answer"]).strip() in tuple("ABCDE")
+    )
+
+
+def _notes_in(question: Fields) -> list[Fields]:
+    """The notes in a question's fields."""
+    stated = (question.get(f"note_{n}") for n in range(1, len(question)))
+    texts = [text for text in stated if isinstance(text, str) and text.strip()]
+    dates = ((re.search(r"^Chartdate : (\S+)$", text, re.MULTILINE), text) for text in texts)
+    named = ({"text": text, "charttime": date and date[1]} for date, text in dates)
+    return [
+        {**one, "note_id": f"note_{n}", "line": question["line"]} for n, one in enumerate(named, 1)
+    ]
+
+
+def _discharge(files: Sequence[Source], patients: set[str]) -> dict[str, list[Fields]]:
+    """The summaries of patients in MIMIC-IV-Note's table, where it is there; raises DataError."""
+    notes: dict[str, list[Fields]] = defaultdict(list)
+    table = next(filter(Source.is_file, files), None)
+    if table is None or not patients:
+        return notes
+    accept_long_cells()
+    try:
+        with table.open() as raw, io.TextIOWrapper(raw, "utf-8-sig", newline="") as file:
+            rows = csv.DictReader(file)
+            check_columns(list(rows.fieldnames or ()), DISCHARGE, table.name)
+            for number, row in enumerate(rows, 1):
+                id = (row["subject_id"] or "").strip()
+                if id in patients:
+                    notes[id].append({**row, "line": number})
+    except (UnicodeDecodeError, csv.Error):
+        reason, remedy = "cannot be read to its end", "download it again"
+        raise DataError(table.name, None, reason, remedy) from None
+    return notes
