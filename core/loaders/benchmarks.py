@@ -110,10 +110,10 @@ class Benchmark(RecordLoader):
         """The records of a file; raises DataError where there is none."""
         named = not self.records
         content = file.json("download it again", unique=named)
-        found = members({"file": content}, "file") if named else members(content, self.records)
-        if not found:
+        records = members({"file": content}, "file") if named else members(content, self.records)
+        if not records:
             raise DataError(file.name, 1, f"holds no list of {self.unit}s", self.shape)
-        return found
+        return records
 
     def entries(self, document: Fields, id: str, log: LoadLog) -> list[Entry]:
         """A record's notes; raises ValueError where it cannot be used."""
@@ -314,11 +314,11 @@ class MedCalc(Benchmark):
 LABELS = ("essential", "supplementary", "not-relevant")
 
 
-class _Key(TypedDict):
+class _CaseKey(TypedDict):
     case_id: str
 
 
-_KEYS = TypeAdapter(list[_Key])
+_KEYS = TypeAdapter(list[_CaseKey])
 
 
 class LabelledCase(NamedTuple):
@@ -351,8 +351,8 @@ def _key_file(file: Source) -> Source:
 
 def labelled_cases(path: Path) -> dict[str, LabelledCase]:
     """The cases of the files at ``path``, a folder or one file, by id; raises DataError."""
-    found = (ArchEhrQa().documents(one, LoadLog()) for one in Source.at(path).entries("*.xml"))
-    return {one["id"]: one["case"] for cases in found for one in cases}
+    documents = (ArchEhrQa().documents(one, LoadLog()) for one in Source.at(path).entries("*.xml"))
+    return {one["id"]: one["case"] for cases in documents for one in cases}
 
 
 @LOADERS.register("archehr_qa")
@@ -373,7 +373,7 @@ class ArchEhrQa(Benchmark):
 
     def documents(self, file: Source, log: LoadLog) -> Iterator[Fields]:
         """The cases, with their keys; a file of keys that cannot be read is skipped."""
-        key_file, keys = _key_file(file), dict[str, _Key]()
+        key_file, keys = _key_file(file), dict[str, _CaseKey]()
         if key_file.is_file():
             with log.skipping():
                 content = key_file.text().encode()
