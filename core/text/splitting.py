@@ -6,7 +6,6 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import islice, takewhile
 from typing import NamedTuple
@@ -88,32 +87,31 @@ def _brackets(text: str, start: int, end: int) -> tuple[list[int], list[int]]:
 
 def sentences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Sentences of joined lines; a piece without a letter ("2.") goes with the following one."""
-    firsts, lasts = _brackets(text, start, end)
+    brackets: tuple[list[int], list[int]] | None = None
     begin, looked, number = start, start, _enumerator(text, start)
     for match in _MARK.finditer(text, start, end):
-        mark, stop = match.group(), match.end()
-        if mark[0].isspace():  # a bullet within a line
-            stop = match.start()
-        elif mark[0] not in "。！？":
-            if text[stop - 1] == "." and stop < end and not text[stop].isspace():
-                stop = _glued(text, match.start(), stop, end)
-                if not stop:
-                    continue
-            if not _ends(text, begin, match.start(), stop, end):
+        at, stop = match.span()
+        if text[at].isspace():  # a bullet within a line
+            stop = at
+        elif stop < end and text[at] not in "。！？":
+            if text[stop - 1] == "." and not text[stop].isspace():
+                stop = _glued(text, at, stop, end)
+            if not stop or not _ends(text, begin, at, stop, end):
                 continue
         if stop >= end or stop <= begin:
             continue
+        firsts, lasts = brackets = brackets or _brackets(text, start, end)
         pair = bisect_right(firsts, stop - 1) - 1
         if pair >= 0 and lasts[pair] >= stop:
             continue
         if number is not None:
-            own_number_end = _own_number(text, begin, match.start(), number)
+            own_number_end = _own_number(text, begin, at, number)
             if own_number_end:  # "Aspirin 2. Statin" after "1.": the number opens the next item
                 number, stop = number + 1, own_number_end
         left = stop
         while text[left - 1].isspace():
             left -= 1
-        if not _WORD.search(text, max(begin, looked), left):
+        if not text[begin].isalpha() and not _WORD.search(text, max(begin, looked), left):
             looked = left
             continue
         yield begin, left
@@ -173,10 +171,10 @@ def _ends(text: str, begin: int, dot: int, stop: int, end: int) -> bool:
         return False
     if low in _NEVER_LAST:
         return False
-    match = _WORD.match(text, following.start())
-    starts = after.isupper() and match is not None and match.group().lower() in _STARTERS
     single = len(last_word) == 1 and last_word.isupper()
     if single or low in _SELDOM_LAST or _DOTTED.match(low):
+        first = _WORD.match(text, following.start()) if after.isupper() else None
+        starts = first is not None and first.group().lower() in _STARTERS
         answer = low == "no" and (last_word == "no" or text[begin:dot] == last_word)
         return starts or after in "•●▪◦‣-–" or (answer and not after.islower())
     if after.islower():
@@ -203,11 +201,11 @@ class _Kind(Enum):
     RULE = "rule"
 
 
-_ALONE = {_Kind.ROW, _Kind.RULE}
+_ALONE = _Kind.ROW, _Kind.RULE
+_BEGINS = *_ALONE, _Kind.ITEM
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(NamedTuple):
     """One visible line: where it begins and ends without outer white space, how far it is indented,
     whether a blank line comes before it, what it is, and its characters."""
 
@@ -235,7 +233,7 @@ class _Line:
 
 
 _BULLET = re.compile(r"[•●▪◦‣■□➢✓]|[*·–—+>-]\s|[–-](?=[A-Z][a-z])|o\s(?=[A-Z])")
-_NUMBER = re.compile(r"\(?\d{1,3}(?:\)|\.\)?(?=\s))")
+_MARKER = re.compile(rf"{_BULLET.pattern}|\(?\d{{1,3}}(?:\)|\.\)?(?=\s))")
 _LETTER = re.compile(r"\(?(?:[A-Za-z]|[ivxIVX]{1,4})[.)]\s")
 _BOLD = re.compile(r"(?:\*\*|__)[^*_]{1,200}(?:\*\*|__)\s?:?\Z")
 _GAP = re.compile(r"\t|(?<=\S) {3,}(?=\S)|\S \| \S|\|[^|]*\|")
@@ -246,6 +244,8 @@ _RESULT = re.compile(
     r"[A-Z][\w+/()%-]{0,20}(?: [\w+/()%-]{1,20}){0,3}(?:\s?[:=])? ?[<>≤≥~]? ?\d[\d.,/]{0,12}"
     r"(?: ?[A-Za-zµμ%°][\w/%^*°µμ.²³]{0,14})?(?: ?[(\[][^)\]]{1,30}[)\]])?(?: (?:[HLN*]{1,2}))?\Z"
 )
+_LONGEST_RESULT = 160
+"""Characters that the pattern of a result can take, at most."""
 _LOWER_LETTER = re.compile(r"[a-zß-öø-ÿ]")
 _LAST_WORD = re.compile(r"[A-Za-z]{1,20}\Z")
 _END = re.compile(r"[.!?。！？…][\"'”’)\]*_]{0,6}\Z")
@@ -267,16 +267,16 @@ def _read_lines(text: str) -> list[_Line]:
     at, apart = 0, False
     for raw in text.splitlines(keepends=True):
         if body := raw.strip():
-            indent = len(raw) - len(raw.lstrip())
+            indent = raw.index(body[0])
             start = at + indent
             kind = _kind(body[:_LINE_HEAD], len(body) > _LINE_HEAD)
             lines.append(_Line(start, start + len(body), indent, apart, kind, body))
         apart = not body
         at += len(raw)
-    capitals = sum(line.body[:_LINE_HEAD].isupper() for line in lines)
-    if capitals * 2 > len(lines) > 4:  # a note in capitals: they make no heading
+    capitals = sum(line.body[:_LINE_HEAD].isupper() for line in lines) if lines[4:] else 0
+    if capitals * 2 > len(lines):  # a note in capitals: they make no heading
         lines = [
-            replace(line, kind=_Kind.PROSE)
+            line._replace(kind=_Kind.PROSE)
             if line.kind is _Kind.HEADING
             and line.body.isupper()
             and not line.body.endswith((":", "*"))
@@ -290,9 +290,13 @@ def _kind(body: str, goes_on: bool) -> _Kind:
     """What a line is, by its first characters (without outer white space)."""
     if not any(map(str.isalnum, body)):
         return _Kind.PROSE if goes_on else _Kind.RULE
-    marker = _BULLET.match(body) or _NUMBER.match(body)
+    marker = _MARKER.match(body)
     inner = body[marker.end() :].lstrip() if marker else body
-    if _is_named_row(inner) or _GAP.search(inner) or len(_NARROW_GAP.findall(inner)) > 1:
+    if "; " in inner and _is_named_row(inner):
+        return _Kind.ROW
+    if ("  " in inner or "\t" in inner or "|" in inner) and (
+        _GAP.search(inner) or len(_NARROW_GAP.findall(inner)) > 1
+    ):
         return _Kind.ROW
     if marker:
         return _Kind.ITEM
@@ -306,7 +310,8 @@ def _kind(body: str, goes_on: bool) -> _Kind:
         return _Kind.HEADING
     if body.isupper() and sum(map(str.isalpha, body)) > 2 and not body.endswith((".", ",")):
         return _Kind.HEADING
-    return _Kind.RESULT if _RESULT.match(body) else _Kind.PROSE
+    is_short = len(body) <= _LONGEST_RESULT
+    return _Kind.RESULT if is_short and _RESULT.match(body) else _Kind.PROSE
 
 
 def _is_named_row(body: str) -> bool:
@@ -325,9 +330,10 @@ class _Widths:
 
     def __init__(self, lines: Sequence[_Line]) -> None:
         self.lines = lines
-        self.cased = any(_LOWER_LETTER.search(line.body[:_LINE_HEAD]) for line in lines)
-        self.width = self._common()
-        self.wrapped = self._paragraphs()
+        self.cased = any(_LOWER_LETTER.search(line.body, 0, _LINE_HEAD) for line in lines)
+        self._open = [at for at in range(len(lines) - 1) if self._may_go_on(at)]
+        self.width = self._common() if self._open else 0
+        self.wrapped = self._paragraphs() if self._open[1:] else set[int]()
 
     def _room(self, at: int) -> tuple[int, int]:
         """Narrowest and widest column at which line ``at`` ends because the next word of the
@@ -338,15 +344,15 @@ class _Widths:
     def _may_go_on(self, at: int) -> bool:
         """Whether nothing in the layout forbids that line ``at`` continues in the next one."""
         line, after = self.lines[at], self.lines[at + 1]
-        may_follow = after.kind not in (*_ALONE, _Kind.ITEM)
-        return may_follow and not after.apart and not line.goes_on and line.kind not in _ALONE
+        is_open = not line.goes_on and line.kind not in _ALONE
+        return is_open and not after.apart and after.kind not in _BEGINS
 
     def _common(self) -> int:
         """The width at which the section's lines were wrapped, 0 where they were not."""
         opened = [
             at
-            for at, line in enumerate(self.lines[:-1])
-            if self._may_go_on(at) and line.kind is not _Kind.HEADING and not _ended(line)
+            for at in self._open
+            if self.lines[at].kind is not _Kind.HEADING and not _ended(self.lines[at])
         ]
         votes = Counter[int]()
         for at in opened:
@@ -380,7 +386,7 @@ class _Widths:
     def joined(self, at: int) -> bool:
         """Whether lines ``at`` and ``at + 1`` of the section are one text."""
         line, after = self.lines[at], self.lines[at + 1]
-        if after.apart or line.goes_on or {line.kind, after.kind} & _ALONE:
+        if after.apart or line.goes_on or line.kind in _ALONE or after.kind in _ALONE:
             return False
         narrow, wide = self._room(at)
         full = at in self.wrapped or narrow <= self.width <= wide  # the next word did not fit
@@ -449,10 +455,10 @@ def pieces(text: str) -> list[SentencePiece]:
     """
     cut: list[SentencePiece] = []
     lines = _read_lines(text)
-    headers = _headers(lines)
+    headers = _headers(lines) if lines[1:] else {}
     heading: tuple[int, int] | None = None
     begin = 0
-    for at, joined in enumerate(_joins(lines)):
+    for at, joined in enumerate(_joins(lines) if lines[1:] else [False] * len(lines)):
         if joined:
             continue
         line, end = lines[begin], lines[at].end
@@ -460,8 +466,8 @@ def pieces(text: str) -> list[SentencePiece]:
             heading = (line.start, line.end)
             cut.append(SentencePiece(line.start, end))
         elif line.kind in (_Kind.PROSE, _Kind.ITEM):
-            spans = sentences(text, line.start, end)
-            cut += [SentencePiece(*span, (heading, None)) for span in spans]
+            above, spans = (heading, None), sentences(text, line.start, end)
+            cut += [SentencePiece(first, last, above) for first, last in spans]
         else:
             cut.append(SentencePiece(line.start, end, (heading, headers.get(begin))))
         begin = at + 1
@@ -534,5 +540,4 @@ def _joins(lines: Sequence[_Line]) -> Iterator[bool]:
     for first in range(0, len(lines), _SECTION):
         widths = _Widths(lines[first : first + _SECTION + 1])
         yield from map(widths.joined, range(len(widths.lines) - 1))
-    if lines:
-        yield False
+    yield False
