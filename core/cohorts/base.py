@@ -82,7 +82,7 @@ class RecordLoader(CohortLoader):
     write ``read`` and ``accepts``.
 
     ``suffix`` and ``marks``: the ending (lower case), or endings, of the format's files, and texts
-    that the first ``sniffed`` bytes of each hold, or its first line where ``marks_in_line``.
+    that the first ``sniffed`` bytes of each hold.
     ``deep``: whether files of sub-folders are read. ``by_time``: whether entries have times.
     ``unit``: what a file holds.
     """
@@ -91,7 +91,6 @@ class RecordLoader(CohortLoader):
     deep: ClassVar[bool] = False
     marks: ClassVar[tuple[bytes, ...]]
     sniffed: ClassVar[int] = 1 << 16
-    marks_in_line: ClassVar[bool] = False
     by_time: ClassVar[bool] = True
     unit: ClassVar[str] = "record"
 
@@ -107,7 +106,7 @@ class RecordLoader(CohortLoader):
 
     def has_marks(self, file: Source) -> bool:
         """Whether the head of a file has the format's marks."""
-        head = file.start(self.sniffed, self.marks_in_line)
+        head = file.start(self.sniffed)
         return all(mark in head for mark in self.marks)
 
     def read_file(self, file: Source, patients: PatientEntries, questions: Questions) -> None:

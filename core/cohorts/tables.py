@@ -231,12 +231,6 @@ def header_of(file: Source, names: Sequence[str] = ()) -> list[str]:
     return []
 
 
-def state_delimiter(head: Head, file: Source, log: LoadLog) -> None:
-    """State the separator of a table where it is not that of the file's ending."""
-    if head.delimiter != DELIMITERS.get(file.ending, "\t"):
-        log.warn(f"{file.name}: columns are separated by {DELIMITER_NAMES[head.delimiter]}")
-
-
 def text_of(file: Source, log: LoadLog) -> str:
     """The text of a file in any encoding, stated in ``log`` where it is not UTF-8."""
     text, encoding = file.decoded()
@@ -259,18 +253,16 @@ def read_table(
 ) -> list[TableRow]:
     """All rows of a delimited table with a header, of any encoding, separator and quoting.
 
-    A separator that is not that of the file's ending is stated. ``names``: further columns, and
-    other names that a column may have (:func:`midchart.core.cohorts.columns.known_names`). Raises
-    DataError where the file is no text, has no header, names a column twice or lacks one of
-    ``required`` (all missing ones are named).
+    ``names``: further columns, and other names that a column may have
+    (:func:`midchart.core.cohorts.columns.known_names`). Raises DataError where the file is no text,
+    has no header, names a column twice or lacks one of ``required`` (all missing ones are named).
     """
     name, text = file.name, text_of(file, log)
     lines = lines_of(text)
     known = {**dict.fromkeys(required, ()), **(names or {})}
     delimiter, columns = DELIMITERS.get(file.ending, "\t"), chain.from_iterable(known.values())
     head = table_head(lines, delimiter, [*known, *columns])
-    header = column_names(head, required, known, name, log)
-    state_delimiter(head, file, log)
+    header = column_names(head, required, known, file, log)
     needed = max((header.index(column) for column in required), default=-1) + 1
     marks = ('\\"', f'{head.delimiter} "', f"{head.delimiter}'")
     mixed = head.quote == '"' and any(mark in text for mark in marks)
@@ -344,19 +336,22 @@ def column_names(
     head: Head,
     required: Sequence[str],
     names: Mapping[str, Sequence[str]],
-    name: str,
+    file: Source,
     log: LoadLog,
 ) -> list[str]:
-    """The columns of a header under the names that are known; synonyms are stated in ``log``.
+    """The columns of a header under the names that are known; synonyms are stated in ``log``, as is
+    a separator that is not that of the file's ending.
 
     Raises DataError as :func:`check_columns`.
     """
     known = known_names(head.header, names)
     for column, meaning in known.items():
         if folded(column) != folded(meaning):
-            log.warn(f"{name}: {column} read as {meaning}")
+            log.warn(f"{file.name}: {column} read as {meaning}")
     header = [known.get(column, column) for column in head.header]
-    check_columns([column for column in header if column], required, name, head.last or 1)
+    check_columns([column for column in header if column], required, file.name, head.last or 1)
+    if head.delimiter != DELIMITERS.get(file.ending, "\t"):
+        log.warn(f"{file.name}: columns are separated by {DELIMITER_NAMES[head.delimiter]}")
     return [column or f"column {n}" for n, column in enumerate(header, 1)]
 
 

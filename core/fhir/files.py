@@ -118,12 +118,9 @@ def read_members(source: Source, reasons: Reasons) -> Iterator[tuple[Member, Mem
     Lines that are no JSON enter ``reasons``; raises DataError where the file is none.
     """
     name = source.name
-    try:
-        for document, line in _documents(source, name, reasons):
-            for number, member in enumerate(members(document), 1):
-                yield member, MemberPlace(name, line or number, line is not None)
-    except UnicodeDecodeError:
-        raise DataError(name, None, "is not UTF-16 text", "save it as UTF-8") from None
+    for document, line in _documents(source, name, reasons):
+        for number, member in enumerate(members(document), 1):
+            yield member, MemberPlace(name, line or number, line is not None)
 
 
 def _documents(source: Source, name: str, reasons: Reasons) -> Iterator[tuple[Any, int | None]]:
@@ -134,10 +131,9 @@ def _documents(source: Source, name: str, reasons: Reasons) -> Iterator[tuple[An
             return
         first, second = file.readline(_BLOCK), file.readline(_BLOCK)
         by_line = source.ending in _BY_LINE or _holds_lines(first, second)
-        encoding = json.detect_encoding(first[:4])
         file.seek(0)
-        if not encoding.startswith("utf-8"):
-            file = io.BytesIO(file.read().decode(encoding).encode())
+        if not json.detect_encoding(first[:4]).startswith("utf-8"):
+            file = io.BytesIO(source.decoded()[0].encode())
         if not by_line:
             yield read_json(file.read(), name, as_written=True), None
             return

@@ -35,7 +35,7 @@ from midchart.core.fhir.values import (
     person_name,
     reference,
 )
-from midchart.core.storage.sources import Source
+from midchart.core.storage.sources import name_parts
 
 NOT_CLINICAL = {
     kind: why
@@ -550,6 +550,6 @@ def _label(authority: str, long: bool) -> str:
     name, _, number = name.partition("#")
     path = PurePosixPath(name)
     if f"{kind}:" == BUNDLE:
-        path = path.with_name(Source.named(name).stem)
+        path = path.with_name(name_parts(name)[0])
     text = str(path).replace("/", "-") if long else path.name
     return "-".join(filter(None, (text.strip(".") or "export", number)))

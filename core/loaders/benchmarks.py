@@ -283,7 +283,7 @@ class MedCalc(Benchmark):
     title = "MedCalc-Bench (CSV of patient notes and calculations)"
     source = "MedCalc-Bench"
     licence = "CC BY-SA 4.0"
-    suffix, marks, marks_in_line = ".csv", tuple(map(str.encode, MEDCALC)), True
+    suffix, marks = ".csv", tuple(map(str.encode, MEDCALC))
     unit, shape, note, note_name = "note", "add it", "Patient Note", "case note"
     question, question_id = "{Question}", "mc{Row Number|line}"
     answer, domain = "{Ground Truth Answer}", "{Category|}"
@@ -581,7 +581,7 @@ class EhrNoteQa(Benchmark):
     source = "EHRNoteQA"
     licence = "PhysioNet Credentialed Health Data License"
     suffix, marks = ".jsonl", (b'"choice_A"', b'"patient_id"')
-    sniffed, marks_in_line = 1 << 20, True
+    sniffed = 1 << 20
     by_time = True
     unit, shape, record = "patient", "see the format of EHRNoteQA", "{patient_id|file}"
     unusable = f"has no notes of the patients — put MIMIC-IV-Note's {NOTES[0]} into its folder"

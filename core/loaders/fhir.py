@@ -55,7 +55,7 @@ from midchart.core.fhir.index import (
 )
 from midchart.core.fhir.values import Resource, clean, concept, moment, objects
 from midchart.core.loaders import LOADERS
-from midchart.core.storage.sources import DEEP, Source
+from midchart.core.storage.sources import DEEP, Source, name_parts
 from midchart.core.types import Cohort, Record, Skip
 
 _NO_PART = frozenset((FILE, QUESTIONS_FILE, SETS_FILE))
@@ -207,7 +207,7 @@ def _aliases(patients: Mapping[str, tuple[Entered | None, list[Entered]]]) -> di
             by_file.setdefault(file, set()).add(name)
     aliases: dict[str, str | None] = {}
     for file, (record, *others) in by_file.items():
-        stem = Source.named(file).stem
+        stem = name_parts(file)[0]
         if not others and stem not in patients:
             for alias in {file, PurePath(file).name, stem}:
                 known = aliases.setdefault(alias, record)

@@ -7,7 +7,6 @@ from CONCEPT where it exists, else from the source values.
 from __future__ import annotations
 
 import re
-import shutil
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -51,22 +50,17 @@ from midchart.core.cohorts.tables import (
     leave_out,
     read_head,
     read_table,
-    state_delimiter,
 )
 from midchart.core.documents.payloads import cell_shown
 from midchart.core.errors import DataError
 from midchart.core.fhir.values import distinct_texts
 from midchart.core.loaders import LOADERS
 from midchart.core.sequences.build import EARLIEST, LATEST, OUTSIDE, connect, describe_error
-from midchart.core.storage.archives import UntrustedZip
 from midchart.core.storage.sources import Source
 from midchart.core.storage.sql_files import csv_source, identifier
 from midchart.core.storage.staging import temporary_folder
 from midchart.core.types import Record
 
-MOST_ZIP_FILES = 10_000
-LARGEST_ZIP = 4 << 30
-"""Bytes of the tables of a zip that are read, together and uncompressed."""
 MEMORY = "2GB"
 """What the tables may take in memory; the rest is in a temporary folder."""
 _CONCEPT = ("concept_id", "concept_name", "vocabulary_id", "concept_code")
@@ -465,14 +459,9 @@ def _by_table(files: Iterable[Source]) -> dict[str, Source]:
     """Table in lower case → its file; other files are left out."""
     tables: dict[str, Source] = {}
     for file in files:
-        if file.ending in (".parquet", *DELIMITERS) and not file.path.name.startswith("._"):
+        if file.ending in (".parquet", *DELIMITERS):
             tables.setdefault(file.stem.lower(), file)
     return tables
-
-
-def _in_zip(archive: UntrustedZip) -> dict[str, Source]:
-    """Table → its file in a zip, which is named and not there."""
-    return _by_table(map(Source.named, archive.names))
 
 
 def _table_files(place: Source) -> dict[str, Source]:
@@ -496,9 +485,9 @@ def _file_at(place: Source) -> Source | None:
 
 def _is_omop(file: Source) -> bool:
     """Whether a file is a zip with a person table."""
-    with suppress(DataError), file.zip() as archive:
-        return "person" in _in_zip(archive)
-    return False  # no zip, or a damaged one
+    with suppress(DataError):  # no zip, or a damaged one
+        return "person" in _by_table(file.members())
+    return False
 
 
 class OtherDialectError(Exception):
@@ -511,8 +500,7 @@ def _csv_source(file: Source, table: str, log: LoadLog) -> str:
     check_columns(head.header, (), file.name, most=MOST_CSV_COLUMNS)
     if head.last != 1 or head.encoding or head.quote != '"':
         raise OtherDialectError
-    names = column_names(head, (), {}, file.name, log)
-    state_delimiter(head, file, log)
+    names = column_names(head, (), {}, file, log)
     return csv_source(file.sql, names, head.delimiter)
 
 
@@ -541,10 +529,10 @@ def _add_csv(base: _Database, table: str, file: Source) -> None:
 def _read_files(base: _Database, files: Mapping[str, Source]) -> None:
     """Enter the tables of files."""
     base.log.opened.update(files.values())
-    for table, file in files.items():
+    for table, source in files.items():
         if table not in _COLUMNS:
             continue
-        with base.log.skipping(), file.open():
+        with base.log.skipping(), source.on_disk() as file:
             try:
                 if file.ending == ".parquet":
                     base.add(table, file.name, f"read_parquet({file.sql})")
@@ -553,22 +541,6 @@ def _read_files(base: _Database, files: Mapping[str, Source]) -> None:
             except duckdb.Error as error:
                 reason, remedy = describe_error(error), "export the table again"
                 raise DataError(file.name, None, reason, remedy) from None
-
-
-def _read_zip(base: _Database, source: Source) -> list[str]:
-    """Enter the tables of a zip, by way of a folder that is removed; gives all tables' names."""
-    with source.zip() as archive, temporary_folder() as folder:
-        members, files = _in_zip(archive), dict[str, Source]()
-        wanted = {table: str(m.path) for table, m in members.items() if table in _COLUMNS}
-        archive.check(MOST_ZIP_FILES, LARGEST_ZIP, wanted.values())
-        for table, member in wanted.items():
-            file = folder / f"{table}{Path(member).name[len(table) :].lower()}"
-            with base.log.skipping():
-                with archive.open(member) as packed, file.open("wb") as unpacked:
-                    shutil.copyfileobj(packed, unpacked)
-                files[table] = Source.at(file)
-        _read_files(base, files)
-        return list(members)
 
 
 def _read_duckdb(base: _Database, source: Source) -> list[str]:
@@ -641,14 +613,15 @@ class Omop(RecordLoader):
         base = _Database(connect(None, MEMORY, spill), column_settings(place.root, log), log)
         weakref.finalize(base, stack.close)
         files = _table_files(place) if place.is_folder() else {}
-        if files:
-            _read_files(base, files)
-            tables: list[str] = list(files)
-        else:
-            stored = _file_at(place) or place
+        stored = place if files else _file_at(place) or place
+        if not files:
             log.opened.add(stored)
-            read = _read_duckdb if stored.ending == ".duckdb" else _read_zip
-            tables = read(base, stored)
+        if stored.ending == ".duckdb":
+            tables = _read_duckdb(base, stored)
+        else:
+            files = files or _by_table(stored.members())
+            _read_files(base, files)
+            tables = list(files)
         if "person" not in base.columns or not base.aggregates("person", ["count(*)"])[0]:
             raise log.nothing_read(place.path.name, "has no person — export PERSON")
         base.read_people()

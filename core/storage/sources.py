@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from shutil import copyfileobj
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from midchart.core.confinement import OVER_LIMIT
@@ -23,12 +24,16 @@ from midchart.core.parsing import decode_as, parse_xml, read_json, valid_unicode
 from midchart.core.regular_files import open_regular
 from midchart.core.storage.archives import UntrustedZip
 from midchart.core.storage.encodings import decoded
+from midchart.core.storage.staging import temporary_folder
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 DEEP = "**/*"
 """The pattern of everything below a folder."""
+MOST_ZIP_FILES = 10_000
+LARGEST_ZIP_FILE = 4 << 30
+"""Bytes of a file of a zip that is read, uncompressed."""
 DAMAGED = "is damaged or no gzip file"
 _DAMAGES = (EOFError, zlib.error, gzip.BadGzipFile)
 _NO_FILE = (errno.EXDEV, errno.ENODEV, errno.EISDIR, errno.ETIME)
@@ -77,9 +82,17 @@ def is_hidden(name: str) -> bool:
     return name.startswith(".") or name == "__MACOSX" or not is_utf8(name)
 
 
+def name_parts(name: str) -> tuple[str, str]:
+    """The stem and the ending, in lower case, of a file's name, both without ``.gz``."""
+    path = PurePosixPath(name)
+    unpacked = PurePosixPath(path.stem) if path.suffix.lower() == ".gz" else path
+    return unpacked.stem, unpacked.suffix.lower()
+
+
 @dataclass(frozen=True)
 class Source:
-    """A file or folder at ``path`` in the folder ``root``, from which messages name it.
+    """A file or folder at ``path`` in the folder ``root``, from which messages name it, or the
+    file ``member`` of a zip there.
 
     What reads it raises DataError, also where it is a link out of its folder, a pipe, or over a
     limit of a confined process. A name that ends in ``.gz`` is a packed file's.
@@ -87,17 +100,13 @@ class Source:
 
     path: Path
     root: Path
+    member: str = ""
 
     @classmethod
     def at(cls, path: str | Path) -> Source:
         """The file or folder at a path, named from that folder or the one around the file."""
         place = Path(path)
         return cls(place, place if place.is_dir() else place.parent)
-
-    @classmethod
-    def named(cls, name: str) -> Source:
-        """A file of which there is only a name: one in a zip, or of a record."""
-        return cls(Path(name), Path())
 
     def within(self, name: str) -> Source:
         """What has a name in this folder."""
@@ -111,25 +120,27 @@ class Source:
     def name(self) -> str:
         """Its name in messages: its path from the folder, or else its own name."""
         path, root = self.path, self.root
-        return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
+        name = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
+        return f"{name}/{self.member}" if self.member else name
 
     @cached_property
     def ending(self) -> str:
         """The ending of its name in lower case, without ``.gz``."""
-        return self._unpacked.suffix.lower()
+        return name_parts(self.own_name)[1]
 
     @cached_property
     def stem(self) -> str:
         """Its own name without its endings."""
-        return self._unpacked.stem
+        return name_parts(self.own_name)[0]
+
+    @cached_property
+    def own_name(self) -> str:
+        """Its name without folders."""
+        return PurePosixPath(self.member or self.path.name).name
 
     @property
     def _is_packed(self) -> bool:
-        return self.path.suffix.lower() == ".gz"
-
-    @property
-    def _unpacked(self) -> Path:
-        return Path(self.path.stem) if self._is_packed else self.path
+        return self.own_name[-3:].lower() == ".gz"
 
     def is_file(self) -> bool:
         """Whether it is a file, or a link to one."""
@@ -155,25 +166,55 @@ class Source:
     def open(self) -> Generator[IO[bytes]]:
         """The file opened for reading, unpacked; also what the caller reads of it raises only
         DataError."""
-        with reading_file(self.name), open_regular(self.path) as file:
+        with reading_file(self.name), self._opened() as file:
             if self._is_packed:
                 with gzip.GzipFile(fileobj=file) as unpacked:
                     yield cast("IO[bytes]", unpacked)
             else:
                 yield file
 
+    @contextmanager
+    def _opened(self) -> Generator[IO[bytes]]:
+        if not self.member:
+            with open_regular(self.path) as file:
+                yield file
+            return
+        with UntrustedZip(self.path, Source(self.path, self.root).name) as archive:
+            archive.check(MOST_ZIP_FILES, LARGEST_ZIP_FILE, [self.member])
+            with archive.open(self.member) as file:
+                yield file
+
+    def members(self) -> list[Source]:
+        """The files in a zip that are not hidden."""
+        with reading_file(self.name), UntrustedZip(self.path, self.name) as archive:
+            names = [n for n in archive.names if not any(map(is_hidden, PurePosixPath(n).parts))]
+        return [Source(self.path, self.root, name) for name in names]
+
+    @contextmanager
+    def on_disk(self) -> Generator[Source]:
+        """It as a file of its own, also where it is in a zip; raises DataError, or what the caller
+        does with it."""
+        if not self.member:
+            with self.open():
+                yield self
+            return
+        with temporary_folder() as folder:
+            place = folder / self.own_name
+            with reading_file(self.name), self._opened() as file, place.open("wb") as unpacked:
+                copyfileobj(file, unpacked)
+            yield Source.at(place)
+
     def content(self) -> bytes:
         """Its bytes."""
         with self.open() as file:
             return file.read()
 
-    def start(self, length: int, line: bool = False) -> bytes:
-        """The first bytes of it, or of its first line; none of what is damaged or may not be opened
-        as a cohort's file."""
+    def start(self, length: int) -> bytes:
+        """The first bytes of it; none of what is damaged or may not be opened as a cohort's
+        file."""
         try:
             with open_regular(self.path) as file:
-                opened = gzip.GzipFile(fileobj=file) if self._is_packed else file
-                return opened.readline(length) if line else opened.read(length)
+                return (gzip.GzipFile(fileobj=file) if self._is_packed else file).read(length)
         except _DAMAGES:
             return b""
         except OSError as error:
@@ -196,11 +237,6 @@ class Source:
     def xml(self) -> Element:
         """The root of its XML document (:func:`midchart.core.parsing.parse_xml`)."""
         return parse_xml(xml_text(self.content(), self.name), self.name)
-
-    def zip(self) -> UntrustedZip:
-        """Its files, opened as a zip."""
-        with reading_file(self.name):
-            return UntrustedZip(self.path, self.name)
 
     @property
     def sql(self) -> str:
