@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +18,6 @@ from typing import IO, Any
 
 from midchart.core import config as settings
 from midchart.core.access import Upload, needs
-from midchart.core.cohorts.data_use import files_digest
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.manifest import (
     FIELDS,
@@ -123,20 +122,17 @@ def import_cohort(
     name: str,
     files: Upload[Path | Iterable[_Source]],
     *,
-    allowed: Mapping[str, bool] | None = None,
-    reason: str = "",
     progress: _Progress | None = None,
     reading: _Progress | None = None,
 ) -> dict[str, Any]:
     """Copy files into ``data/cohorts/NAME`` and read them; gives the check's report.
 
-    ``files``: a path (file or folder), or names with their bytes; a zip is unpacked. ``allowed``:
-    permissions (default: none), which need a ``reason`` for the audit log. ``progress`` is called
-    with bytes copied and in all, ``reading`` with records. Raises InputError or DataError, in one
-    line; then nothing is left of it.
+    ``files``: a path (file or folder), or names with their bytes; a zip is unpacked. ``progress`` gets
+    the bytes copied and in all, ``reading`` the records. Nothing is permitted at first.
+    Raises InputError or DataError, in one line; then nothing is left of it.
     """
     name = cohort_name(name)
-    tag = {field: bool((allowed or {}).get(field)) for field in FIELDS}
+    tag = dict.fromkeys(FIELDS, False)
     root = settings.cohorts_folder()
     with writing(root):
         root.mkdir(parents=True, exist_ok=True)
@@ -174,16 +170,9 @@ def import_cohort(
             source = stated.source or cohort.manifest.source
             facts = {"name": name, "source": source, "licence": stated.licence, **tag}
             manifest = dataclasses.replace(cohort.manifest, imported=imported, **facts)
-            digest = files_digest(place) if any(tag.values()) else ""
             # Note the import, then give the folder its name.
             with exclusive(settings.imports_lock()):
                 cohort_name(name)  # another import may have taken it meanwhile
-                for field, value in tag.items():
-                    if value:
-                        audit.tag_changed(
-                            cohort=name, folder=root / name, field=field,
-                            before=False, after=value, reason=reason, digest=digest,
-                        )  # fmt: skip
                 facts = {"format": cohort.format, "files": copy.files, "size": copy.bytes, **tag}
                 audit.note("imported", cohort=name, folder=str((root / name).resolve()), **facts)
                 write_manifest(place, manifest)

@@ -327,11 +327,5 @@ def components() -> None:
         for family in ("arm", "reader", "judge")
         for card in api.members(family)
     ]  # fmt: skip
-    frame = pd.DataFrame(rows)
     alt = "Arms, readers and judges: installed or not"
-    tables.table(frame.drop(columns="requirement"), "families", alt, download=frame)
-    # In full: a cell of a table would cut a sentence off.
-    for row in rows:
-        if row["requirement"]:
-            words = f"{row['state']}: {for_screen(row['requirement'])}"
-            st.caption(f"{row['family']} **{for_screen(row['name'])}**, {words}")
+    tables.table(pd.DataFrame(rows), "families", alt, row_height=70)  # so that text is wrapped

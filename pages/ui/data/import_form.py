@@ -12,7 +12,6 @@ import streamlit as st
 from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, sign_in, state
-from midchart.pages.ui.data import cohort
 from midchart.pages.ui.shared.marks import for_screen
 
 FILES, FOLDER, PATH = "Files or a zip", "A folder", "A path on this machine"
@@ -56,31 +55,15 @@ def section() -> None:
         start = right.button(
             "Import", type="primary", key="import_start", disabled=not ready, width="stretch"
         )
-        allowed, reason = _permissions()
-        if start:
-            _import(name, source, allowed, reason)
-
-
-def _permissions() -> tuple[dict[str, bool], str]:
-    with st.popover("Permitted use, formats, and folders without a copy", type="tertiary"):
-        allowed = {
-            field: st.checkbox(f"{words} (data-use agreement allows it)", key=f"import_{field}")
-            for field, words in cohort.LABELS.items()
-        }
-        reason = ""
-        if any(allowed.values()):
-            reason = st.text_input(
-                "Who allowed it, and by which agreement (recorded in the audit log)",
-                key="import_reason", max_chars=500, persist_state="session",
-            )  # fmt: skip
-        titles = sorted(state.titles("loader").values())
         link = "" if sign_in.required() else " (or a symbolic link)"
-        st.caption(
-            for_screen(f"Formats: {'; '.join(titles)}.") + f" A folder{link} that is placed in "
-            "`cohorts` of the data folder appears on every page that is opened after that, "
-            "and nothing is copied."
-        )
-    return allowed, reason
+        with st.popover("Formats, and folders without a copy", type="tertiary"):
+            st.caption(
+                for_screen(f"Formats: {'; '.join(sorted(state.titles('loader').values()))}.")
+                + f" A folder{link} that is placed in `cohorts` of the data folder appears on "
+                "every page that is opened after that, and nothing is copied."
+            )
+        if start:
+            _import(name, source)
 
 
 def _on_this_machine() -> bool:
@@ -90,7 +73,7 @@ def _on_this_machine() -> bool:
     )
 
 
-def _import(name: str, source: Any, allowed: dict[str, bool], reason: str) -> None:
+def _import(name: str, source: Any) -> None:
     meter = st.progress(0.0, "Copying")
 
     def step(done: int, total: int) -> None:
@@ -112,9 +95,7 @@ def _import(name: str, source: Any, allowed: dict[str, bool], reason: str) -> No
 
     files: Any = Path(source) if isinstance(source, str) else [(one.name, one) for one in source]
     try:
-        report = api.import_cohort(
-            name, files, allowed=allowed, reason=reason, progress=step, reading=read
-        )
+        report = api.import_cohort(name, files, progress=step, reading=read)
     except (MidchartError, OSError) as error:
         meter.empty()
         st.error(for_screen(str(error)), title="The cohort was not imported; nothing was changed")
@@ -139,24 +120,17 @@ def result() -> str:
         return ""
     files = next((p for p in report["balance"] if p["what"] == "files"), {"total": 0, "shown": 0})
     skipped, unread = report["skipped"], files["total"] - files["shown"]
-    if not skipped and not unread:
-        left_out = [
-            f"{n:,} {part['what']} ({reason})"
-            for part in report["balance"]
-            for reason, n in part["left_out"].items()
-        ]
-        rest = f"Left out, as the check below says: {', '.join(left_out)}."
-        words = for_screen(rest) if left_out else "Every part was read."
-        st.success(words, title="Cohort imported", icon=":material/check:")
-    else:
-        reasons = [f"{part['file']}: {part['reason']}" for part in skipped[:1]]
-        if unread:
-            reasons.append(f"{api.counted(unread, 'file')} not part of the format")
+    if skipped or unread:
         title = f"Imported, except {api.counted(len(skipped), 'part')}"
         if unread:
             title = f"{files['shown']:,} of {files['total']:,} files read, {unread:,} not"
-        words = f"Not read: {'; '.join(reasons)}. The check below has all."
+        first = [f"{part['file']}: {part['reason']}. " for part in skipped[:1]]
+        words = f"{''.join(first)}The table below says what and why."
         st.warning(for_screen(words), title=title, icon=":material/warning:")
+    else:
+        left_out = any(part["left_out"] for part in report["balance"])
+        words = "What was left out is below." if left_out else "Every part was read."
+        st.success(words, title="Cohort imported", icon=":material/check:")
     if report["unconfined"]:
         st.caption(for_screen(report["unconfined"]))
     with st.container(horizontal=True):

@@ -47,6 +47,7 @@ def test_a_cohort_is_imported_privately_with_safe_defaults(tmp_path: Path, way: 
         "folder": folder,
     }
     report = api.import_cohort("Ward 3", sources[way])
+    assert not api.open_data("ward-3").manifest.training_allowed
     place = config.cohorts_folder() / "ward-3"
     assert (report["records"], report["name"]) == (1, "ward-3")
     manifest = api.open_data("ward-3").manifest
@@ -58,20 +59,6 @@ def test_a_cohort_is_imported_privately_with_safe_defaults(tmp_path: Path, way: 
     assert [card.name for card in api.cohorts()] == ["ward-3"]
     with pytest.raises(InputError, match="already"):
         api.import_cohort("ward-3", sources[way])
-
-
-@pytest.mark.usefixtures("elsewhere")
-def test_permissions_need_a_reason_that_is_audited() -> None:
-    def source() -> list[tuple[str, io.BytesIO]]:
-        return [("notes.csv", io.BytesIO(NOTES.encode()))]
-
-    with pytest.raises(InputError, match="needs a reason"):
-        api.import_cohort("one", source(), allowed={"training_allowed": True})
-    assert not list(config.cohorts_folder().iterdir())
-    reason = "consent form 7 of the ward"
-    api.import_cohort("one", source(), allowed={"training_allowed": True}, reason=reason)
-    assert api.open_data("one").manifest.training_allowed
-    assert [line.get("reason") for line in api.audit_lines()] == [reason, None]
 
 
 HOSTILE = [
