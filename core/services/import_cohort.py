@@ -127,8 +127,8 @@ def import_cohort(
 ) -> dict[str, Any]:
     """Copy files into ``data/cohorts/NAME`` and read them; gives the check's report.
 
-    ``files``: a path (file or folder), or names with their bytes; a zip is unpacked. ``progress`` gets
-    the bytes copied and in all, ``reading`` the records. Nothing is permitted at first.
+    ``files``: a path (file or folder), or names with their bytes; a zip is unpacked. ``progress``
+    gets the bytes copied and in all, ``reading`` the records. Nothing is permitted at first.
     Raises InputError or DataError, in one line; then nothing is left of it.
     """
     name = cohort_name(name)
