@@ -15,7 +15,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from midchart.core import config as settings
-from midchart.core.cohorts.files import files_below
+from midchart.core.cohorts.files import files_at
 from midchart.core.egress import audit
 from midchart.core.errors import MidchartError
 from midchart.core.provenance import add_file, now
@@ -81,7 +81,7 @@ def _digest(root: Path, state: tuple[FileState, ...]) -> str:
 def _state(root: Path) -> list[FileState]:
     """The files by their names in the folder."""
     prefix = len(f"{root}/")
-    files = ((one[0][prefix:], *one[1:]) for one in files_below(str(root)))
+    files = ((one[0][prefix:], *one[1:]) for one in files_at(str(root)))
     return [
         file
         for file in files

@@ -94,14 +94,16 @@ class LoadLog:
         return DataError(first.file, first.line, first.reason)
 
 
-def files_below(folder: str) -> Iterator[FileState]:
-    """The regular files in a folder, and then those in each of its folders, by their names; raises
-    OSError."""
+def files_at(place: str) -> Iterator[FileState]:
+    """A regular file itself, or those in a folder and then in each of its folders, by their names;
+    raises OSError."""
 
     def fail(error: OSError) -> None:
         raise error
 
-    for inside, folders, names in os.walk(folder, onerror=fail):
+    if (times := times_of(place)) is not None:
+        yield times
+    for inside, folders, names in os.walk(place, onerror=fail) if Path(place).is_dir() else ():
         folders.sort()
         for name in sorted(names):
             if (times := times_of(f"{inside}/{name}")) is not None:

@@ -13,6 +13,7 @@ import io
 import logging
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 
 from midchart.core.cohorts.records import Entry
@@ -22,7 +23,15 @@ from midchart.core.errors import DataError
 from midchart.core.fhir.events import ResourceReader
 from midchart.core.fhir.files import NAMESPACE, members, read_xml_document
 from midchart.core.fhir.values import clean
-from midchart.core.parsing import character_set, parse_xml, read_json, valid_unicode, xml_text
+from midchart.core.parsing import (
+    UTF_16,
+    character_set,
+    parse_xml,
+    read_json,
+    valid_unicode,
+    xml_text,
+)
+from midchart.core.storage.encodings import decoded
 from midchart.core.text.markup import html_text, markup_text
 
 _CHARSET = re.compile(r"charset=[\"']?([\w.:-]+)")
@@ -62,7 +71,7 @@ def payload_text(content: str | bytes, media_type: str = "") -> tuple[str, str]:
     elif not readable:
         return "", f"is {kind}, which is not read — export it as text, HTML, RTF or PDF"
     else:
-        text, problem = _decoded(content, kind, parameters)
+        text, problem = _decoded(content, parameters)
         if not problem:
             text, problem = _text_of(text, kind)
     text = valid_unicode(text.replace("\r\n", "\n").replace("\x00", ""))
@@ -108,25 +117,22 @@ def _is_text_or_document(raw: bytes) -> bool:
     return " " in text.strip() and all(c.isprintable() or c.isspace() for c in text[:1000])
 
 
-def _decoded(content: str | bytes, kind: str, parameters: str) -> tuple[str, str]:
+def _decoded(content: str | bytes, parameters: str) -> tuple[str, str]:
     """The characters of a payload by its byte-order mark, its declaration or its type."""
     if isinstance(content, str):
         return content, ""
     stated = _CHARSET.search(parameters)
-    charset = character_set(stated[1]) if stated else "utf-8-sig"
-    if not charset:
+    charset = character_set(stated[1]) if stated else ""
+    if stated and not charset:
         return "", "names a charset that is not known — export it as UTF-8"
-    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        charset = "utf-16"
-    elif content.lstrip()[:5] == b"<?xml" and not stated:
-        try:
-            return xml_text(content, "it"), ""
-        except DataError as error:
-            return "", error.reason
+    with suppress(UnicodeDecodeError):
+        if charset and not content.startswith(UTF_16):
+            return content.decode(charset), ""
     try:
-        return content.decode(charset), ""
-    except UnicodeDecodeError:
-        return content.decode("cp1252", "replace"), ""
+        is_xml = content.lstrip()[:5] == b"<?xml"
+        return xml_text(content, "it") if is_xml else decoded(content, "it")[0], ""
+    except DataError as error:
+        return "", error.reason
 
 
 def _text_of(text: str, kind: str) -> tuple[str, str]:

@@ -24,7 +24,7 @@ from midchart.core.charts.store import open_charts
 from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.columns import SETTINGS
 from midchart.core.cohorts.data_use import evidence_state, files_digest
-from midchart.core.cohorts.files import LoadLog, check_folder, files_below
+from midchart.core.cohorts.files import LoadLog, check_folder, files_at
 from midchart.core.cohorts.kept_questions import QUESTIONS_FILE, SETS_FILE, with_kept_questions
 from midchart.core.cohorts.manifest import (
     FIELDS,
@@ -161,7 +161,7 @@ def _state(files: Iterable[FileState]) -> FilesState:
 
 def _files(place: Path) -> list[FileState]:
     with reading_file(str(place)):
-        return list(files_below(str(place))) if place.is_dir() else _times([place])
+        return list(files_at(str(place)))
 
 
 def _times(paths: Iterable[Path]) -> list[FileState]:

@@ -31,12 +31,11 @@ from midchart.core import config as settings
 from midchart.core import confinement, regular_files
 from midchart.core.charts.store import write_charts
 from midchart.core.cohorts.base import RecordLoader
-from midchart.core.cohorts.files import check_folder, files_below
+from midchart.core.cohorts.files import check_folder, files_at
 from midchart.core.confinement import OVER_LIMIT, allow_seconds, confine, prepare, without_secrets
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
 from midchart.core.loaders.formats import find_loader
-from midchart.core.storage.files import times_of
 from midchart.core.storage.staging import temporary_root
 
 _OUTPUT = 64 << 30
@@ -176,8 +175,7 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
     temporary_root().mkdir(parents=True, exist_ok=True)
     # A link out says so, where the confined process only could not read it.
     left_out = check_folder(place) if place.is_dir() else []
-    files = files_below(str(place)) if place.is_dir() else [times_of(str(place)) or (0,)]
-    size = sum(int(bytes) for *_, bytes in files)
+    size = sum(bytes for *_, bytes in files_at(str(place)))
     packages = [Path(path) for path in sys.path if "site-packages" in path]
     loaders = [Path(inspect.getfile(LOADERS.get(name))).parent for name in LOADERS.names()]
     system = [Path(path) for path in ("/usr", "/lib", "/lib64", "/etc", "/proc", "/dev", "/sys")]
