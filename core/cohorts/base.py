@@ -101,7 +101,7 @@ class RecordLoader(CohortLoader):
     def files(self, place: Source) -> list[Source]:
         """The files with the format's marks: ``place`` itself, or those of the folder."""
         inside = place.entries(*((DEEP,) if self.deep else ()))
-        those = (f for f in inside if f.path.name.lower().endswith(self.suffix) and f.is_file())
+        those = (f for f in inside if f.own_name.lower().endswith(self.suffix) and f.is_file())
         return list(filter(self.has_marks, those))
 
     def has_marks(self, file: Source) -> bool:
@@ -128,7 +128,7 @@ class RecordLoader(CohortLoader):
                 self.read_file(file, patients, questions)
         records = patients.records(self.by_time)
         if not records:
-            raise log.nothing_read(place.path.name, f"holds no {self.unit}")
+            raise log.nothing_read(place.own_name, f"holds no {self.unit}")
         return records, questions
 
     def load(self, path: str) -> Cohort:
@@ -162,7 +162,7 @@ class RecordLoader(CohortLoader):
 def _account_files(place: Source, title: str, log: LoadLog, named: bool) -> None:
     """Enter every file at ``place`` as opened or not, and name those that were not if ``named``."""
     inside = filter(Source.is_file, place.entries(DEEP))
-    files = [one for one in inside if place == one or not one.path.name.startswith("midchart.")]
+    files = [one for one in inside if place == one or not one.own_name.startswith("midchart.")]
     foreign = [file.name for file in files if file not in log.opened]
     if foreign and named:
         more = f" and {len(foreign) - _MOST_NAMED:,} more" if len(foreign) > _MOST_NAMED else ""

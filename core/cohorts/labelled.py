@@ -145,7 +145,7 @@ class LabelledData:
 
     def small(self) -> bool:
         """Whether the events may be read without being asked for."""
-        return self.ready() or sum(f.path.stat().st_size for f in self.files.source.files) <= SMALL
+        return self.ready() or sum(file.size for file in self.files.source.files) <= SMALL
 
     def labels(self, task: str) -> Labels:
         """A task's labels; ``anemia`` also names the release's ``lab_anemia``.

@@ -455,7 +455,7 @@ def read_with_questions(
     raises DataError where there is none, as ``place`` "holds no" ``what``."""
     records = patients.records()
     if not records:
-        raise patients.log.nothing_read(place.path.name, f"holds no {what}")
+        raise patients.log.nothing_read(place.own_name, f"holds no {what}")
     files = tables_in(place) if tables is None else tables
     return records, read_question_tables(files, records, patients.log)
 

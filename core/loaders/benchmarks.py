@@ -380,7 +380,7 @@ class ArchEhrQa(Benchmark):
                 stated = read_document(content, key_file.name, _KEYS, self.shape)
                 keys = {one["case_id"]: one for one in stated}
         else:
-            missing = f"no {key_file.path.name} is in its folder"
+            missing = f"no {key_file.own_name} is in its folder"
             log.warn(f"{file.name}: {missing} — questions lack evidence")
         for number, case in enumerate(file.xml().iterfind("case"), 1):
             id = case.get("id") or str(number)

@@ -93,7 +93,7 @@ def _labels(file: Source, log: LoadLog) -> LabelRows:
 def _assets(place: Source) -> Source | None:
     if place.is_file():
         above = Source(place.path.parent.parent, place.root)
-        return above if place.path.name == "ehrshot.csv" else None
+        return above if place.own_name == "ehrshot.csv" else None
     inside = place.within(ASSETS)
     if place.within(EVENTS).is_file():
         return place
@@ -138,7 +138,7 @@ class Ehrshot(EventLoader):
         """Raises DataError for a pickle and where there are no events."""
         if _is_pickle(place):
             raise DataError(
-                place.path.name, None, "is a pickle, and opening one runs whatever it holds",
+                place.own_name, None, "is a pickle, and opening one runs whatever it holds",
                 f"name the folder with {EVENTS}; pickled features are refused",
             )  # fmt: skip
         assets = _assets(place)

@@ -139,7 +139,7 @@ class Fhir(RecordLoader):
         for file in _files(place):
             if file in resources:
                 with log.reading(file):
-                    folder = _folder(index, file, place)
+                    folder = _folder(index, file)
                     for member, at in read_members(file, index.skipped):
                         index.enter(member, _scope(index, member, at, folder), at)
             elif file.ending in SUFFIXES:
@@ -157,7 +157,7 @@ class Fhir(RecordLoader):
             why = why_unread(kind)
             log.warn(f"{unread[kind]:,} {kind} resources are not part of a record — {why}")
         if not patients:
-            raise log.nothing_read(place.path.name, "holds no Patient")
+            raise log.nothing_read(place.own_name, "holds no Patient")
         readers = {name: partial(_record, index, name, *held) for name, held in patients.items()}
         records = ReadRecords(readers, log, _aliases(patients))
         return records, read_question_tables(tables_in(place), records, log)
@@ -166,7 +166,7 @@ class Fhir(RecordLoader):
 def _files(place: Source) -> list[Source]:
     """A file, or those of a folder and of its sub-folders that Midchart did not write."""
     inside = filter(Source.is_file, place.entries(DEEP))
-    return [file for file in inside if file.path.name not in _NO_PART]
+    return [file for file in inside if file.own_name not in _NO_PART]
 
 
 def _is_fhir(file: Source, unread: bool = True) -> bool:
@@ -176,10 +176,10 @@ def _is_fhir(file: Source, unread: bool = True) -> bool:
     return file.ending in SUFFIXES and names_type(file, unread)
 
 
-def _folder(index: ResourceIndex, file: Source, place: Source) -> Scope:
+def _folder(index: ResourceIndex, file: Source) -> Scope:
     """The scope of the export that a file is part of: its folder, unless that is named after a
     resource type; then the folder around it."""
-    parts = file.path.parent.relative_to(place.path).parts if place.is_folder() else ()
+    parts = file.name.split("/")[:-1]
     scope = index.scope(EXPORT, None, True)
     for depth, part in enumerate(parts, 1):
         name = re.sub(r"[^a-z]", "", part.partition(".")[0].lower())

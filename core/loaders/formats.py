@@ -74,7 +74,7 @@ def _why_not(source: Source) -> tuple[str, str]:
     seen = f"the folder holds files ({most})" if files else "the folder holds no file"
     if place.is_file():
         seen = f"it is a file of {place.stat().st_size:,} bytes ({place.suffix or 'no ending'})"
-    near = ((file.path.name, name) for file in files if (name := _nearest(file)))
+    near = ((file.own_name, name) for file in files if (name := _nearest(file)))
     known = "known: " + "; ".join(LOADERS.get(name).title for name in LOADERS.names())  # pyright: ignore
     remedy = next((f"{file} is nearest to {name}; {known}" for file, name in near), known)
     return f"is in no format that is known here: {seen}", remedy

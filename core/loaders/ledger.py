@@ -89,7 +89,7 @@ def _entries(cohort: Cohort) -> Iterator[tuple[Outcome, str, str]]:
     """What became of each leaf, its address and place."""
     shown_texts, reasons = _ShownTexts(cohort), _reasons(cohort)
     for file in Source.at(cohort.path).entries(DEEP):
-        if not file.is_file() or file.path.name.startswith("midchart."):
+        if not file.is_file() or file.own_name.startswith("midchart."):
             continue
         name = file.name
         why = reasons.get((name, None)) or reasons.get((name, "files")) or ""

@@ -295,7 +295,7 @@ class MedAlign(RecordLoader):
                 id = id if id == file.stem else ""
             elif id:
                 readers[id], origin[id] = partial(read_record, file, log, id), name
-            aliases[file.path.name] = alias = id or None
+            aliases[file.own_name] = alias = id or None
             # A stem that two files share belongs to neither.
             aliases[file.stem] = alias if aliases.get(file.stem, alias) == alias else None
         if not readers:
@@ -308,7 +308,7 @@ class MedAlign(RecordLoader):
             )
         for file in files:
             other = origin.get(file.stem)
-            if other is not None and aliases[file.path.name] != file.stem:
+            if other is not None and aliases[file.own_name] != file.stem:
                 log.warn(
                     f"{file.name}: its name is the person_id of {other} — a table's "
                     "filename means the file, its person_id the record; check that they agree"
@@ -317,7 +317,7 @@ class MedAlign(RecordLoader):
 
 
 def _rows(file: Source, columns: Sequence[str], log: LoadLog) -> list[TableRow]:
-    if file.path.exists() or file.path.is_symlink():
+    if file.exists():
         with log.reading(file):
             return read_table(file, columns, log)
     return []

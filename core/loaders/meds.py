@@ -87,7 +87,7 @@ def _readable(files: Sequence[Source], log: LoadLog) -> tuple[list[Source], Type
 
 def _one(file: Source, needed: Sequence[str], log: LoadLog) -> list[Source]:
     """A file of metadata where it is there and can be read; raises DataError without columns."""
-    readable, types = _readable([file] if file.path.exists() else [], log)
+    readable, types = _readable([file] if file.exists() else [], log)
     if readable:
         check_columns(list(types), needed, file.name, None)
     return readable
@@ -100,7 +100,7 @@ def _micros(column: str, type: str) -> str:
 
 def _events(place: Source, log: LoadLog) -> RawTable:
     files, types = _readable(_event_files(place), log)
-    name = "data" if place.within("data").is_folder() else place.path.name
+    name = "data" if place.within("data").is_folder() else place.own_name
     if not files:
         raise log.nothing_read(name, "holds no Parquet file")
     check_columns(list(types), ("subject_id", "time", "code"), files[0].name, None)
@@ -141,9 +141,7 @@ def _splits(root: Source, events: Sequence[Source], log: LoadLog) -> Mapping[int
                 rows = _select(f"SELECT DISTINCT {id} AS p", files, name)["p"]
                 splits |= {patient: split for patient in rows if patient is not None}
     how = "the folders' names are used" if splits else "no patient is in a split"
-    log.warn(
-        f"{name} {'cannot be read' if root.within(name).path.exists() else 'is missing'} — {how}"
-    )
+    log.warn(f"{name} {'cannot be read' if root.within(name).exists() else 'is missing'} — {how}")
     return splits
 
 

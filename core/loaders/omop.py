@@ -597,7 +597,7 @@ class Omop(RecordLoader):
 
     def companions(self, place: Source) -> list[Source]:
         """The log of a DuckDB file, with what is not written into it yet."""
-        return [place.with_name(f"{place.path.name}.wal")] if place.ending == ".duckdb" else []
+        return [place.with_name(f"{place.own_name}.wal")] if place.ending == ".duckdb" else []
 
     def read(self, place: Source, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """The persons of the tables."""
@@ -605,7 +605,7 @@ class Omop(RecordLoader):
             return self._read(place, log)
         except duckdb.Error as error:
             remedy = "export the tables again"
-            raise DataError(place.path.name, None, describe_error(error), remedy) from None
+            raise DataError(place.own_name, None, describe_error(error), remedy) from None
 
     def _read(self, place: Source, log: LoadLog) -> tuple[ReadRecords, Questions]:
         stack = ExitStack()  # what exceeds the memory is in a folder as long as there is the base
@@ -623,14 +623,14 @@ class Omop(RecordLoader):
             _read_files(base, files)
             tables = list(files)
         if "person" not in base.columns or not base.aggregates("person", ["count(*)"])[0]:
-            raise log.nothing_read(place.path.name, "has no person — export PERSON")
+            raise log.nothing_read(place.own_name, "has no person — export PERSON")
         base.read_people()
         base.read_concepts()
         base.read_providers()
         asked = {table.stem.lower(): table for table in tables_in(place)}
         _account(base, sorted({*tables} - asked.keys() - _COLUMNS.keys()), log)
         readers: dict[str, ReadRecord] = {
-            id: partial(_record, base, id, place.path.name) for id in base.places
+            id: partial(_record, base, id, place.own_name) for id in base.places
         }
         records = ReadRecords(readers, log)
         questions = [table for name, table in asked.items() if name not in _COLUMNS]

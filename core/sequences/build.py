@@ -121,7 +121,7 @@ def store_folder(cache: Path, source: RawTable) -> Path:
     for file in source.files:
         with file.open() as opened:
             stat = os.fstat(opened.fileno())
-            key.update(f"{file.path.name}\0{stat.st_size}\0{stat.st_mtime_ns}\0".encode())
+            key.update(f"{file.own_name}\0{stat.st_size}\0{stat.st_mtime_ns}\0".encode())
             key.update(opened.read(_HEAD))
             opened.seek(max(0, stat.st_size - _HEAD))
             key.update(opened.read(_HEAD))

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from os.path import lexists
 from pathlib import Path, PurePosixPath
 from shutil import copyfileobj
 from typing import IO, TYPE_CHECKING, Any, cast
@@ -141,6 +142,16 @@ class Source:
     @property
     def _is_packed(self) -> bool:
         return self.own_name[-3:].lower() == ".gz"
+
+    def exists(self) -> bool:
+        """Whether anything is there, also a link that leads nowhere."""
+        return lexists(self.path)
+
+    @property
+    def size(self) -> int:
+        """Its bytes on disk."""
+        with reading_file(self.name):
+            return self.path.stat().st_size
 
     def is_file(self) -> bool:
         """Whether it is a file, or a link to one."""

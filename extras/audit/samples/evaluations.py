@@ -160,7 +160,7 @@ class LmEvalSamples(FileFormat):
         return {"doc_id", "doc", "arguments"} <= first_object(file).keys()
 
     def read(self, file: Source, trouble: Trouble) -> Iterator[Sample]:
-        named = _SAMPLES_FILE.fullmatch(file.path.name)
+        named = _SAMPLES_FILE.fullmatch(file.own_name)
         # The model of the results file of the same time, else the name of the folder.
         model = file.path.parent.name
         results = file.with_name(f"results_{named['time']}.json") if named else file
@@ -249,7 +249,7 @@ class HelmSamples(FileFormat):
     suffixes: ClassVar = (".json",)
 
     def has(self, file: Source) -> bool:
-        return file.path.name == "scenario_state.json"
+        return file.own_name == "scenario_state.json"
 
     def recognises(self, path: Path) -> bool:
         if path.is_dir():

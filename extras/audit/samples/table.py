@@ -139,7 +139,7 @@ def _rows(file: Source, trouble: Trouble) -> Objects:
 def _delimited_rows(file: Source, trouble: Trouble) -> Objects:
     log = _TroubleLog(trouble=trouble)
     try:
-        if file.path.stat().st_size > LARGEST_DOCUMENT:
+        if file.size > LARGEST_DOCUMENT:
             limit = f"is a table of more than {LARGEST_DOCUMENT >> 20} MB"
             raise DataError(file.name, None, limit, "split it, or write it as Parquet")
         for row in read_table(file, (), log):
