@@ -72,9 +72,10 @@ def confine(
     return (*_no_calls(), *_only_these_files(readable, writable))
 
 
-def allow_seconds(seconds: float) -> None:
-    """Let this process use as much processor time from now on, and ten times as much time in all;
-    it is ended after either."""
+def allow_seconds(bytes: int = 0) -> None:
+    """Let this process use the processor time of a file of so many bytes from now on, and ten times
+    as much time in all; it is ended after either."""
+    seconds = SECONDS + SECONDS_PER_MB * bytes / 1e6
     signal.setitimer(signal.ITIMER_REAL, 10 * seconds)
     used = resource.getrusage(resource.RUSAGE_SELF)
     most = int(used.ru_utime + used.ru_stime + seconds) + 1

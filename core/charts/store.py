@@ -13,14 +13,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from midchart.core.charts.analysis import Analysis, RecordAnalysis, analysis_folder
-from midchart.core.charts.arrays import TEXT, Columns, RecordTables, TableWriter, writing_tables
+from midchart.core.charts.arrays import TEXT, Columns, RecordTables, writing_tables
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.gold import LazyGold
+from midchart.core.cohorts.parallel import each
 from midchart.core.cohorts.records import GoldSource, NamedRecords
 from midchart.core.confinement import OVER_LIMIT
 from midchart.core.errors import DataError
@@ -59,6 +61,8 @@ _COLUMNS: Columns = {
 }
 """Columns of each table. ``events`` and ``facts`` of a record: the number of the row after its
 last one."""
+_Rows = dict[str, dict[str, Any]]
+"""Table → its columns of a record, but the ends of its rows."""
 _NO_TIME, _NO_LINE = np.iinfo(np.int64).min, -1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 _MICROSECOND = timedelta(microseconds=1)
@@ -173,16 +177,27 @@ def write_charts(
     DataError where no record can be read, OSError where the store cannot be written.
     """
     failed: dict[str, DataError] = {}
+
+    def rows(id: str) -> _Rows | DataError:
+        try:
+            if not admitted(id):
+                raise DataError(f"record {id}", None, OVER_LIMIT, "split it")
+            return _rows_of(cohort.records[id])
+        except DataError as error:
+            return error
+
+    log = LoadLog(cohort.skipped, cohort.warnings, cohort.accounts, cohort.unsettled)
+    ids = tuple(cohort.records)
+    read = each("records", ids, rows, log)
     with writing_tables(folder, _COLUMNS) as tables:
-        for id in cohort.records:
-            try:
-                if not admitted(id):
-                    raise DataError(f"record {id}", None, OVER_LIMIT, "split it")
-                record = cohort.records[id]
-            except DataError as error:
-                failed[id] = error
-            else:
-                _write_record(record, tables)
+        for id, those in zip(ids, read, strict=True):
+            if isinstance(those, DataError):
+                failed[id] = those
+                continue
+            for table in ("events", "facts"):
+                tables[table].add(**those[table])
+            ends = {table: [tables[table].rows] for table in ("events", "facts")}
+            tables["records"].add(**those["records"], **ends)
         written = tables["records"].rows
     if failed and not written:
         raise next(iter(failed.values()))
@@ -191,25 +206,28 @@ def write_charts(
     (folder / COHORT).write_text(json.dumps(msgspec.to_builtins(parts)), encoding="utf-8")
 
 
-def _write_record(record: Record, tables: Mapping[str, TableWriter]) -> None:
+def _rows_of(record: Record) -> _Rows:
     events = record.events
-    tables["events"].add(
-        time=[_NO_TIME if e.time is None else (e.time - _EPOCH) // _MICROSECOND for e in events],
-        line=[_NO_LINE if event.line is None else event.line for event in events],
-        **{name: [getattr(event, name) for event in events] for name in (*_TEXTS, "author")},
-    )
-    tables["facts"].add(
-        name=[name for name, _ in record.facts], value=[value for _, value in record.facts]
-    )
-    tables["records"].add(
-        id=[record.id],
-        digest=[record.digest],
-        source=[record.source],
-        events=[tables["events"].rows],
-        facts=[tables["facts"].rows],
-        tokens=[count_tokens("\n".join(map(event_text, events)))],
-        undated=[undated_first(record)],
-    )
+    times = [_NO_TIME if e.time is None else (e.time - _EPOCH) // _MICROSECOND for e in events]
+    lines = [_NO_LINE if event.line is None else event.line for event in events]
+    return {
+        "events": {
+            "time": np.array(times, "int64"),
+            "line": np.array(lines, "int64"),
+            **{name: [getattr(event, name) for event in events] for name in (*_TEXTS, "author")},
+        },
+        "facts": {
+            "name": [name for name, _ in record.facts],
+            "value": [value for _, value in record.facts],
+        },
+        "records": {
+            "id": [record.id],
+            "digest": [record.digest],
+            "source": [record.source],
+            "tokens": [count_tokens("\n".join(map(event_text, events)))],
+            "undated": [undated_first(record)],
+        },
+    }
 
 
 def undated_first(record: Record) -> int:

@@ -17,6 +17,7 @@ from midchart.core.cohorts.columns import BY_FILE, BY_NUMBER, PATIENTS
 from midchart.core.cohorts.files import LoadLog, xml_kind
 from midchart.core.cohorts.identity import Demographics, Key, People, record_names
 from midchart.core.cohorts.manifest import column_settings
+from midchart.core.cohorts.parallel import each_file
 from midchart.core.cohorts.records import (
     Entry,
     PatientEntries,
@@ -89,6 +90,12 @@ def _person(patient: Element | None) -> Demographics:
         date_of(born),
         "" if sex is None else sex.get("code", "") or sex.get("displayName", ""),
     )
+
+
+def _read_file(file: Source) -> list[_CcdaDocument]:
+    name, roots = file.name, documents_in(file.xml())
+    names = [f"{name}#{n}" for n in range(1, len(roots) + 1)] if roots[1:] else [name]
+    return list(map(_read_document, roots, names))
 
 
 def _read_document(root: Element, name: str) -> _CcdaDocument:
@@ -169,12 +176,8 @@ class Ccda(RecordLoader):
 
     def read(self, place: Source, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """Records of the documents' patients, and the questions of tables in the folder."""
-        documents: list[_CcdaDocument] = []
-        for file in self.files(place):
-            with log.reading(file):
-                name, roots = file.name, documents_in(file.xml())
-                names = [f"{name}#{n}" for n in range(1, len(roots) + 1)] if roots[1:] else [name]
-                documents += map(_read_document, roots, names)
+        files = each_file(self.files(place), log, _read_file)
+        documents = [document for _, inside_file in files for document in inside_file]
         setting = column_settings(place.root, log).get(PATIENTS)
         if setting == BY_FILE:
             documents = [

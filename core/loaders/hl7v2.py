@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import PurePosixPath
 
 import hl7
 
 from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.files import LoadLog
-from midchart.core.cohorts.identity import Key, People, record_names
+from midchart.core.cohorts.identity import Demographics, Key, People, record_names
+from midchart.core.cohorts.parallel import each_file
 from midchart.core.cohorts.records import (
     Entry,
     PatientEntries,
@@ -48,9 +50,8 @@ class Hl7v2(RecordLoader):
     def read(self, place: Source, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """The messages' patients, and the questions of tables in the folder."""
         people, messages = People(log), list[tuple[Key, str, list[Entry]]]()
-        for file in self.files(place):
-            with log.reading(file):
-                messages += _read_file(file, people, log)
+        for file, read in each_file(self.files(place), log, partial(_read_file, log)):
+            messages += _about_patients(file.name, read, people, log)
         names = record_names(key for key, *_ in messages)
         patients = PatientEntries(log)
         for key, name, entries in messages:
@@ -62,38 +63,48 @@ class Hl7v2(RecordLoader):
         return read_with_questions(patients, place, "message about a patient")
 
 
-def _read_file(
-    file: Source, people: People, log: LoadLog
-) -> Iterator[tuple[Key, str, list[Entry]]]:
-    """The messages of a file by patient; what is left out of each enters ``log``."""
+_Read = tuple[str, str, tuple[Key, Demographics] | None, list[Entry], int, Counter[str], list[str]]
+"""Place and text of a message, its patient and entries, the number of its segments, those that are
+left out by reason, and problems."""
+
+
+def _read_file(log: LoadLog, file: Source) -> list[_Read]:
+    """The messages of a file; raises DataError where none can be read."""
     name, (text, _) = file.name, file.decoded()
-    left_out: Counter[str] = Counter()
-    total, stem = 0, PurePosixPath(name).stem
-    known: set[str] = set()
+    read: list[_Read] = []
     for number, one in enumerate(messages_of(text), 1):
         place = f"{name} (message {number:,})"
         try:
             message = Hl7Message(one, payload_text, cell_text)
-            total += message.segments
-            patient = message.patient(stem)
-            entries = message.entries()
+            patient, entries = message.patient(PurePosixPath(name).stem), message.entries()
         except (hl7.HL7Exception, IndexError, KeyError, TypeError, ValueError, AttributeError):
             log.skip(place, None, "does not follow HL7 v2 — export it again")
             continue
+        counts = (message.segments, message.left_out, message.problems)
+        read.append((place, one, patient, entries, *counts))
+    if not read:
+        raise DataError(name, None, "holds no HL7 v2 message", "export it again")
+    return read
+
+
+def _about_patients(
+    name: str, read: Sequence[_Read], people: People, log: LoadLog
+) -> Iterator[tuple[Key, str, list[Entry]]]:
+    """The messages of a file by patient; what is left out of each enters ``log``."""
+    left_out, known = Counter[str](), set[str]()
+    for place, one, patient, entries, segments, missing, problems in read:
         if one in known or patient is None or not people.same(*patient, place):
             reason = "its message is there twice" if one in known else (
                 "its message names no patient" if patient is None
                 else "its message is about another person under the same number"
             )  # fmt: skip
-            left_out[reason] += message.segments
+            left_out[reason] += segments
             log.skip(place, None, reason.replace("its message ", "") + " — it is not read")
             continue
         known.add(one)
-        left_out += message.left_out
-        for problem in message.problems:
+        left_out += missing
+        for problem in problems:
             log.skip(place, None, problem)
         yield patient[0], name, entries
-    if not total:
-        raise DataError(name, None, "holds no HL7 v2 message", "export it again")
-    shown_segments = total - left_out.total()
-    log.account(name, "segments", total=total, shown=shown_segments, reasons=left_out)
+    total = sum(segments for *_, segments, _, _ in read)
+    log.account(name, "segments", total=total, shown=total - left_out.total(), reasons=left_out)

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from itertools import chain, islice
 
 from midchart.core.cohorts.base import RecordLoader
@@ -28,6 +29,7 @@ from midchart.core.cohorts.columns import (
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.identity import Demographics, People
 from midchart.core.cohorts.manifest import column_settings
+from midchart.core.cohorts.parallel import each_file
 from midchart.core.cohorts.records import (
     Entry,
     PatientEntries,
@@ -270,19 +272,24 @@ class PlainNotes(RecordLoader):
         settings, undated = column_settings(place.root, log), 0
         questions = [table for table in tables_in(place) if not _is_table(table)]
         encodings: dict[str, list[str]] = {}
+        patient_of: dict[Source, str] = {}
         for part in place.entries():
-            patient = part.path.name if part.is_folder() else part.stem
             with log.skipping():
                 for file in part.entries():
-                    if _is_note(file):
-                        with log.reading(file):
-                            note, encoding = _text_note(file, log)
-                            patients.add(patient, file.name, note)
-                            encodings.setdefault(encoding, []).append(file.name)
-                            undated += note[0] is None
-                    elif file == part and file.ending in TABLES and file not in questions:
-                        with log.reading(file):
-                            _read_notes_table(file, patients, people, settings)
+                    is_table = file == part and file.ending in TABLES and file not in questions
+                    if _is_note(file) or is_table:
+                        patient_of[file] = part.path.name if part.is_folder() else part.stem
+        texts = list(filter(_is_note, patient_of))
+        notes = dict(each_file(texts, log, partial(_text_note, log)))
+        for file, patient in patient_of.items():
+            if file in notes:
+                note, encoding = notes[file]
+                patients.add(patient, file.name, note)
+                encodings.setdefault(encoding, []).append(file.name)
+                undated += note[0] is None
+            elif file not in log.opened:
+                with log.reading(file):
+                    _read_notes_table(file, patients, people, settings)
         for encoding, files in encodings.items():
             more = f" and {len(files) - 1:,} more files" if len(files) > 1 else ""
             if encoding:
@@ -295,7 +302,7 @@ class PlainNotes(RecordLoader):
         return read_with_questions(patients, place, "note", questions)
 
 
-def _text_note(file: Source, log: LoadLog) -> tuple[Entry, str]:
+def _text_note(log: LoadLog, file: Source) -> tuple[Entry, str]:
     """The note of a file, and its encoding where that is not UTF-8."""
     kind, encoding = _NOTE_FILES[file.ending], ""
     if kind == "application/pdf":

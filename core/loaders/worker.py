@@ -4,32 +4,36 @@ A process with one thread forks it. A process with several threads sends the req
 process (``python -m midchart.core.loaders.worker``), which forks and then waits for further
 requests. Reports are lines of JSON.
 
-The processor time of a process is that of the file, or record, at which it is: one that exceeds it,
-or the memory, is named and left out, and the others are converted again.
+That process divides its work among forks of its own, each confined as it is
+(:mod:`midchart.core.cohorts.parallel`). The processor time of each is that of the file, or record,
+at which it is: one that exceeds it, or the memory, is named and left out, and the others are
+converted again.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import gc
 import importlib
 import inspect
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Generator, Iterable
+import time
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from select import select
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from midchart.core import config as settings
 from midchart.core import confinement, regular_files
 from midchart.core.charts.store import write_charts
+from midchart.core.cohorts import parallel
 from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.files import check_folder, files_at
 from midchart.core.confinement import OVER_LIMIT, allow_seconds, confine, prepare, without_secrets
@@ -44,14 +48,20 @@ MOST_EXCLUDED = 8
 """Files and records over a limit after which no more is tried."""
 IDLE_S = 300.0
 """Seconds without a request after which a converter process ends."""
+_WORTH_A_PROCESS = 1 << 20
+"""Bytes of a cohort's files for each process among which their conversion is divided."""
+_QUIET_S = 1.0
+"""Seconds of a conversion before its progress is reported."""
 
 
 def convert_files(place: Path, root: Path, named: bool, folder: Path) -> None:
     """Write the chart store of the files at a path of the cohort's folder ``root`` into ``folder``,
     in a confined process; ``named`` as of :meth:`RecordLoader.content`.
 
-    Raises DataError where nothing of them can be read.
+    Raises DataError where nothing of them can be read, and what the progress
+    (:data:`midchart.core.cohorts.parallel.reading`) raises, once the process has ended.
     """
+    begun, notify, read = time.monotonic(), parallel.reading.get(), ("files", 0, 0)
     environment = without_secrets(settings.worker_environment(""))
     excluded: list[str] = []
     request = {
@@ -60,8 +70,7 @@ def convert_files(place: Path, root: Path, named: bool, folder: Path) -> None:
         "named": named,
         "folder": str(folder),
         "excluded": excluded,
-        "seconds": confinement.SECONDS,
-        "seconds_per_mb": confinement.SECONDS_PER_MB,
+        "seconds": (confinement.SECONDS, confinement.SECONDS_PER_MB),
         "memory": confinement.MEMORY,
         "memory_per_byte": confinement.MEMORY_PER_BYTE,
         "environment": {k: v for k, v in environment.items() if k.startswith("MIDCHART_")},
@@ -73,6 +82,9 @@ def convert_files(place: Path, root: Path, named: bool, folder: Path) -> None:
         with _forked(sent) if alone else _started(sent, environment) as lines:
             for line in lines:
                 report |= json.loads(line)
+                read = report.pop("read", read)
+                if notify and time.monotonic() > begun + _QUIET_S:
+                    notify(*read)
         if "error" in report:
             if report["error"] is None:
                 return
@@ -103,17 +115,35 @@ def _converter(environment: dict[str, str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "midchart.core.loaders.worker"],
         cwd=settings.ROOT, env=environment, text=True,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0,
     )  # fmt: skip
 
 
+def _lines(pipe: int) -> Iterator[bytes]:
+    """The lines of a pipe to its end, or to a blank one; an empty report where none comes for a
+    while."""
+    begun = b""
+    while True:
+        data = os.read(pipe, 1 << 16) if select([pipe], [], [], _QUIET_S)[0] else b"{}\n"
+        *lines, begun = (begun + data).split(b"\n")
+        yield from takewhile(bytes.strip, lines)
+        if not data or b"" in lines:
+            return
+
+
 @contextlib.contextmanager
-def _started(request: str, environment: dict[str, str]) -> Generator[Iterable[str]]:
+def _started(request: str, environment: dict[str, str]) -> Generator[Iterable[bytes]]:
     """The reports of a conversion by a converter process, which has one thread and has imported the
-    loaders."""
+    loaders; a conversion that is not to go on ends it."""
     process = _converter(environment)
-    print(request, file=process.stdin, flush=True)
-    yield takewhile(str.strip, process.stdout or ())
+    try:
+        print(request, file=process.stdin, flush=True)
+        assert process.stdout is not None
+        yield _lines(process.stdout.fileno())
+    except BaseException:
+        process.terminate()
+        process.wait()
+        raise
     with _lock:
         _idle.append(process)
 
@@ -125,33 +155,32 @@ def _end() -> None:
 
 
 @contextlib.contextmanager
-def _forked(request: str) -> Generator[Iterable[str]]:
+def _forked(request: str) -> Generator[Iterable[bytes]]:
     """The reports of a conversion in a process that this one forks, which has no other thread: the
-    start of a program would take longer than most conversions."""
-    prepare()
-    reading, writing = os.pipe()
-    # No database of this process is closed in that one, which lacks its threads.
-    gc.disable()
-    child = os.fork()
-    if not child:
-        gc.freeze()
-    gc.enable()
-    if not child:
-        os.close(reading)
+    start of a program would take longer than most conversions. It ends with this call, and what it
+    has forked."""
+
+    def convert(writing: int) -> NoReturn:
+        os.setpgid(0, 0)
         with os.fdopen(writing, "w", buffering=1) as reports:
             _work(json.loads(request), reports)
-    os.close(writing)
+
+    prepare()
+    child, reading = parallel.fork(convert)
+    with contextlib.suppress(OSError):  # whichever of the two is first
+        os.setpgid(child, child)
     try:
-        with os.fdopen(reading) as lines:
-            yield lines
+        yield _lines(reading)
     finally:
+        os.close(reading)
+        os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
 
 
 # Who is asked.
 
 
-def _work(request: dict[str, Any], reports: IO[str]) -> None:
+def _work(request: dict[str, Any], reports: IO[str]) -> NoReturn:
     """Convert a cohort and end this process."""
     error: list[Any] | None = None
     try:
@@ -161,8 +190,9 @@ def _work(request: dict[str, Any], reports: IO[str]) -> None:
     except MemoryError:
         os._exit(1)
     except Exception as problem:  # noqa: BLE001 - a loader's; its text may quote a record
-        place = Path(request["place"]).name
-        error = [place, None, f"cannot be read ({type(problem).__name__})", "report it"]
+        place, name = Path(request["place"]).name, type(problem).__name__
+        name = str(problem) if isinstance(problem, parallel.UnexpectedError) else name
+        error = [place, None, f"cannot be read ({name})", "report it"]
     with contextlib.suppress(OSError):
         print(json.dumps({"error": error}), file=reports, flush=True)
     os._exit(0)
@@ -179,11 +209,15 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
     packages = [Path(path) for path in sys.path if "site-packages" in path]
     loaders = [Path(inspect.getfile(LOADERS.get(name))).parent for name in LOADERS.names()]
     system = [Path(path) for path in ("/usr", "/lib", "/lib64", "/etc", "/proc", "/dev", "/sys")]
-    half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2  # bytes of memory
-    seconds: int = request["seconds"]
-    allow_seconds(seconds)
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # bytes of memory
+    memory = min(request["memory"] + request["memory_per_byte"] * size, there // 2)
+    if sys.platform == "linux":
+        cores = len(os.sched_getaffinity(0))
+        parallel.processes = min(cores, there // memory, size // _WORTH_A_PROCESS)
+    confinement.SECONDS, confinement.SECONDS_PER_MB = request["seconds"]
+    allow_seconds()
     unconfined = confine(
-        min(request["memory"] + request["memory_per_byte"] * size, half),
+        memory,
         _OUTPUT,
         [
             *(place, root, settings.ROOT / "core", settings.ROOT / "extras"),
@@ -192,23 +226,21 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
         [folder, temporary_root()],
     )
 
-    def opening(path: str, bytes: int) -> bool:
-        print(json.dumps({"at": path}), file=reports)
-        allow_seconds(seconds + request["seconds_per_mb"] * bytes / 1e6)
+    def report(message: Mapping[str, Any]) -> None:
+        print(json.dumps(message), file=reports)
+
+    def opening(path: str, bytes: int = 0) -> bool:
+        parallel.report({"at": path})
+        allow_seconds(bytes)
         return path not in excluded
 
-    def record(id: str) -> bool:
-        name = f"record {id}"
-        print(json.dumps({"at": name}), file=reports)
-        allow_seconds(seconds)
-        return name not in excluded
-
+    parallel.report = report
     regular_files.watched = opening
     loader = find_loader(place)
     assert isinstance(loader, RecordLoader)
     cohort = loader.content(place, request["named"])
     cohort.skipped.extend(left_out)
-    write_charts(replace(cohort, unconfined=unconfined), folder, record)
+    write_charts(replace(cohort, unconfined=unconfined), folder, lambda id: opening(f"record {id}"))
 
 
 def _serve(reports: IO[str]) -> None:
@@ -218,6 +250,7 @@ def _serve(reports: IO[str]) -> None:
     Each conversion runs in a fork. Where forking is not safe (macOS), the process does one
     conversion itself and ends.
     """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the conversion ends with it
     for name in LOADERS.names():
         LOADERS.get(name)
     importlib.import_module("pandas")  # pyarrow would, in each fork
@@ -225,7 +258,8 @@ def _serve(reports: IO[str]) -> None:
         if sys.platform != "linux":
             _work(json.loads(request), reports)
         with _forked(request) as lines:
-            reports.writelines(lines)
+            for line in lines:
+                print(line.decode(), file=reports)
         print(file=reports)
 
 
