@@ -40,7 +40,7 @@ FUNCTIONS: Mapping[str, str] = {
     "runs.spec": "kinds presets spec_schema",
     "runs.status": "any_active damaged_runs failed_items label_run log_tail",
     "services.cohorts": (
-        "cohort_key cohorts listed_path open_data prepare_demo set_data_use settle_columns "
+        "check cohort_key cohorts listed_path open_data prepare_demo set_data_use settle_columns "
         "unconfirmed_permissions unread"
     ),
     "services.components": "default_reader folders gate_cards members",
@@ -56,7 +56,6 @@ FUNCTIONS: Mapping[str, str] = {
         "download export_bytes open_examples prepare_first_start remove_run "
         "replicate replication_specs run_cohort shipped_runs"
     ),
-    "services.summary": "check reading_progress",
     "services.training": "make_gate",
     "services.user_questions": (
         "answer_cells answer_question answer_summary asked_questions chart_sentences "
@@ -102,7 +101,6 @@ OPEN: Mapping[str, str] = {
     "services.other_values": "OTHER_VALUES_RULE=RULE OtherValue",
     "services.questions": "gold_ids",
     "services.removal": "recover",
-    "services.summary": "ReadingProgress",
     "services.user_questions": "answers_csv KeptQuestion",
     "text": "event_text for_prompt sentences words",
     "text.choices": "chosen_option correct_option",

@@ -1,4 +1,5 @@
-"""What a process gives up for good before it reads files that others made.
+"""What a process gives up for good: of a run the network where it calls no server, and more before
+files are read that others made.
 
 Memory, processor time, the size of what it writes and core dumps are limited everywhere. On Linux
 it also opens no network connection and starts no program (seccomp), and reads and writes nothing
@@ -17,10 +18,11 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from socket import AF_UNIX, socket
 
 _CALLS = (
-    *("socket", "socketpair", "connect", "bind", "listen", "accept", "accept4"),
-    *("execve", "execveat", "ptrace", "process_vm_writev"),
+    *("socket", "socketpair", "connect", "bind", "listen", "accept", "accept4", "io_uring_setup"),
+    *("execve", "execveat", "ptrace", "process_vm_writev", "pidfd_getfd"),
 )
 """System calls that fail: those of networks, and those that start or change another program."""
 SECONDS, SECONDS_PER_MB = 20, 2
@@ -69,7 +71,19 @@ def confine(
         resource.setrlimit(kind, (most, most))
     if sys.platform != "linux":
         return "network", "programs", "files"
-    return (*_no_calls(), *_only_these_files(readable, writable))
+    calls = () if _refuse(*_CALLS) else ("network", "programs")
+    return (*calls, *_only_these_files(readable, writable))
+
+
+def give_up_network() -> bool:
+    """Open no connection to a network from now on, in any thread and in what this process starts;
+    gives whether an attempt fails. Sockets of this machine alone (AF_UNIX) stay: GPUs need them."""
+    _refuse("io_uring_setup", socket=AF_UNIX)
+    try:
+        socket().close()
+    except PermissionError:
+        return True
+    return False
 
 
 def allow_seconds(bytes: int = 0) -> None:
@@ -100,13 +114,20 @@ def _only_these_files(readable: Iterable[Path], writable: Iterable[Path]) -> tup
     return ()
 
 
-def _no_calls() -> tuple[str, ...]:
+def _refuse(*calls: str, **but: int) -> bool:
+    """Let system calls fail from now on, those of ``but`` unless their first argument is as stated;
+    gives whether this machine can."""
     try:
         import pyseccomp
+
+        rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
+        rules.set_attr(pyseccomp.Attr.CTL_TSYNC, 1)
+        refusal = pyseccomp.ERRNO(errno.EPERM)
+        for name in calls:
+            rules.add_rule(refusal, name)
+        for name, allowed in but.items():
+            rules.add_rule(refusal, name, pyseccomp.Arg(0, pyseccomp.NE, allowed))
+        rules.load()
     except (ImportError, OSError, RuntimeError):  # not installed, or without libseccomp
-        return "network", "programs"
-    calls = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
-    for name in _CALLS:
-        calls.add_rule(pyseccomp.ERRNO(errno.EPERM), name)
-    calls.load()
-    return ()
+        return False
+    return True

@@ -1,13 +1,13 @@
 """What is computed of a cohort's records once: sentences, BM25 indexes, where evidence is.
 
-It is that of the default protocol; by another one it is computed when it is asked for. An analysis
-is complete or not there, as the chart store that it belongs to, and is made again by other code.
+It is that of the default protocol; by another one it is computed when it is asked for. It is made
+with the chart store that it is part of.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,59 +17,45 @@ import msgspec
 import numpy as np
 
 from midchart.core.bm25 import BM25Index
-from midchart.core.charts.arrays import TEXT, Columns, RecordTables, TableWriter, writing_tables
+from midchart.core.charts.arrays import TEXT, Columns, RecordTables
 from midchart.core.protocol import Protocol
-from midchart.core.provenance import code_digest, digest
+from midchart.core.provenance import digest
 from midchart.core.regular_files import read_regular
 from midchart.core.text import event_text, sentence_rule, sentences, words
 from midchart.core.text.evidence import Located, locate, locate_rule
 from midchart.core.types import Record, Sentence, Span
 
-_EVIDENCE = "evidence.json"
-_CODE = ("charts", "text", "bm25", "protocol", "types")
-_COLUMNS: Columns = {
+EVIDENCE = "evidence.json"
+COLUMNS: Columns = {
     "sentences": {**dict.fromkeys(("event", "start", "end", "tokens"), "int32"), "piece": "int8"}
     | {"title": TEXT},
     "terms": {"term": TEXT, "end": "int32"},
     "postings": {"document": "int32", "part": "float64"},
-    "records": dict.fromkeys(("sentences", "terms", "postings"), "int64"),
 }
-"""Columns of each table. Those of a record: the number of the row after its last one; ``end`` of a
-term: the number of its record's postings up to its last one."""
+"""Columns of each table. ``end`` of a term: the number of its record's postings up to its last
+one."""
 
 
-def analysis_folder(store: Path) -> Path:
-    """Where the analysis of a chart store is, or will be."""
-    return store.with_name(f"{store.name}-analysis-{code_digest(*_CODE)}")
+_RULE = Protocol()
+_SENTENCES, _LOCATING = sentence_rule(_RULE), locate_rule(_RULE)
+_BM25 = (_RULE.bm25_idf, *_SENTENCES)
 
 
-_SENTENCES = sentence_rule(Protocol())
-_BM25 = (Protocol().bm25_idf, *_SENTENCES)
+def evidence_key(number: int, snippets: Sequence[str]) -> str:
+    """The key of the located snippets of the record of a number."""
+    return digest(str(number), *_LOCATING, *snippets)
 
 
-def _evidence_key(number: int, rule: Sequence[str], snippets: Sequence[str]) -> str:
-    return digest(str(number), *rule, *snippets)
+class Analysis:
+    """What was computed of the records of a store's folder, in their order."""
 
-
-class Analysis(RecordTables):
-    """The analysis of a cohort's records, in their order."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, _COLUMNS)
-        self._folder = folder
-
-    @classmethod
-    def open(cls, folder: Path) -> Analysis | None:
-        """The analysis of a folder; None where there is none, or a damaged one."""
-        try:
-            return cls(folder) if (folder / _EVIDENCE).is_file() else None
-        except (OSError, ValueError):
-            return None
+    def __init__(self, folder: Path, tables: RecordTables) -> None:
+        self._folder, self.rows, self.ends = folder, tables.rows, tables.ends
 
     @cached_property
     def evidence(self) -> dict[str, Any]:
         """Located evidence by its key."""
-        return json.loads(read_regular(self._folder / _EVIDENCE))
+        return json.loads(read_regular(self._folder / EVIDENCE))
 
 
 @dataclass(frozen=True)
@@ -116,37 +102,28 @@ class RecordAnalysis:
 
     def located(self, rule: tuple[str, ...], snippets: tuple[str, ...]) -> Located | None:
         """Where snippets are in the record; None for others than those of its questions."""
-        stored = self.analysis.evidence.get(_evidence_key(self.number, rule, snippets))
-        return None if stored is None else msgspec.convert(stored, Located)
+        stored = self.analysis.evidence.get(evidence_key(self.number, snippets))
+        return None if stored is None or rule != _LOCATING else msgspec.convert(stored, Located)
 
 
-def write_analysis(
-    folder: Path, records: Iterable[tuple[Record, Sequence[tuple[str, ...]]]]
-) -> None:
-    """Write the analysis of records, each with the snippets of its questions, into a folder."""
-    rule, evidence = Protocol(), dict[str, Any]()
-    with writing_tables(folder, _COLUMNS) as tables:
-        for number, (record, asked) in enumerate(records):
-            _write_record(record, rule, tables)
-            for snippets in asked:
-                key = _evidence_key(number, locate_rule(rule), snippets)
-                evidence[key] = msgspec.to_builtins(locate(record, snippets, rule))
-    (folder / _EVIDENCE).write_text(json.dumps(evidence), encoding="utf-8")
+def analysis_rows(record: Record) -> dict[str, dict[str, Any]]:
+    """Table → its columns of a record."""
+    cut = sentences(record, _RULE)
+    index = BM25Index([words(one.scored_text) for one in cut], _RULE.bm25_idf)
+    return {
+        "sentences": {
+            "event": np.array([one.span.event for one in cut], "int32"),
+            "start": np.array([one.span.start for one in cut], "int32"),
+            "end": np.array([one.span.end for one in cut], "int32"),
+            "tokens": np.array([one.tokens for one in cut], "int32"),
+            "piece": np.array(["." in one.id for one in cut], "int8"),
+            "title": [one.title for one in cut],
+        },
+        "terms": {"term": list(index.terms), "end": index.starts[1:]},
+        "postings": {"document": index.documents, "part": index.parts},
+    }
 
 
-def _write_record(record: Record, rule: Protocol, tables: dict[str, TableWriter]) -> None:
-    cut = sentences(record, rule)
-    tables["sentences"].add(
-        event=[one.span.event for one in cut],
-        start=[one.span.start for one in cut],
-        end=[one.span.end for one in cut],
-        tokens=[one.tokens for one in cut],
-        piece=["." in one.id for one in cut],
-        title=[one.title for one in cut],
-    )
-    index = BM25Index([words(one.scored_text) for one in cut], rule.bm25_idf)
-    tables["terms"].add(term=list(index.terms), end=index.starts[1:])
-    tables["postings"].add(document=index.documents, part=index.parts)
-    tables["records"].add(
-        **{name: [tables[name].rows] for name in ("sentences", "terms", "postings")}
-    )
+def located_rows(record: Record, snippets: Sequence[str]) -> Any:
+    """Where snippets are in a record, as it is stored."""
+    return msgspec.to_builtins(locate(record, snippets, _RULE))

@@ -1,21 +1,18 @@
-"""Converting a cohort: its chart store and its analysis are made where they are not there yet."""
+"""Converting a cohort: its chart store is made where it is not there yet."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from midchart.core import config as settings
-from midchart.core.charts.analysis import analysis_folder, write_analysis
-from midchart.core.charts.store import ChartRecords, Progress, ignored
-from midchart.core.cohorts.gold import sources_of
 from midchart.core.provenance import digest
 from midchart.core.storage.files import writing
 from midchart.core.storage.lock import Lock, exclusive
 from midchart.core.storage.staging import complete_folder
-from midchart.core.types import Cohort, Record
+from midchart.core.types import Cohort
 
 FOLDER = "charts"
 PATH = "path.txt"
@@ -51,7 +48,9 @@ def convert(
             with complete_folder(folder) as fresh:
                 write(fresh)
                 (fresh / PATH).write_text(str(place), encoding="utf-8", errors="surrogatepass")
-            _remove(folder, f"{folder.name.partition('-')[0]}-*", folder.name)
+            for other in folder.parent.glob(f"{folder.name.partition('-')[0]}-*"):
+                if other.name != folder.name:
+                    shutil.rmtree(other, ignore_errors=True)
             cohort = opened()
     if cohort is None:
         raise AssertionError("a store that was written is there")
@@ -59,7 +58,7 @@ def convert(
 
 
 def _lock_of(folder: Path) -> Path:
-    """The lock of who writes the stores of a cohort, or what is computed of them."""
+    """The lock of who writes the stores of a cohort."""
     return folder.with_name(f".{folder.name.partition('-')[0]}.lock")
 
 
@@ -75,48 +74,10 @@ def sweep_charts() -> None:
         place = folder.name.removeprefix(".").partition("-")[0]
         there = set(names)
         with suppress(OSError):  # where it was when it was converted
-            store = folder.with_name(folder.name.partition("-analysis-")[0])
-            path = (store / PATH).read_text(encoding="utf-8", errors="surrogatepass")
+            path = (folder / PATH).read_text(encoding="utf-8", errors="surrogatepass")
             there.add(_name_of(Path(path)))
         if folder.name.startswith(".") or place not in there:
             lock = Lock.take(charts / f".{place}.lock", patience_s=0)
             if lock is not None:
                 shutil.rmtree(folder, ignore_errors=True)
                 lock.release()
-
-
-def analyse(cohort: Cohort, progress: Progress = ignored) -> None:
-    """Compute what is stored of a cohort's records, where it is not there yet.
-
-    A cohort that is in no chart store stays as it is. Raises InputError where the cache cannot be
-    written.
-    """
-    records = cohort.records
-    if not isinstance(records, ChartRecords) or records.analysis is not None:
-        return
-    folder = analysis_folder(records.folder)
-    with writing(folder.parent), exclusive(_lock_of(folder)):
-        if records.analysis is None:
-            with complete_folder(folder) as fresh:
-                write_analysis(fresh, _asked(cohort, records, progress))
-            _remove(folder, f"{records.folder.name}-analysis-*", folder.name)
-
-
-def _asked(
-    cohort: Cohort, records: ChartRecords, progress: Progress
-) -> Iterator[tuple[Record, Sequence[tuple[str, ...]]]]:
-    """Each record with the evidence of its questions."""
-    snippets: dict[str, list[tuple[str, ...]]] = {}
-    for source in sources_of(cohort.gold).values():
-        if source.snippets:
-            snippets.setdefault(source.record_id, []).append(source.snippets)
-    for number, id in enumerate(records):
-        progress(number, len(records))
-        yield records[id], snippets.get(id, [])
-
-
-def _remove(folder: Path, pattern: str, current: str) -> None:
-    """Remove the folders of a pattern next to ``folder`` that are not of the current one."""
-    for other in folder.parent.glob(pattern):
-        if not other.name.startswith(current):
-            shutil.rmtree(other, ignore_errors=True)

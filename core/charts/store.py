@@ -18,7 +18,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from midchart.core.charts.analysis import Analysis, RecordAnalysis, analysis_folder
+from midchart.core.charts.analysis import (
+    COLUMNS,
+    EVIDENCE,
+    Analysis,
+    RecordAnalysis,
+    analysis_rows,
+    evidence_key,
+    located_rows,
+)
 from midchart.core.charts.arrays import TEXT, Columns, RecordTables, writing_tables
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.gold import LazyGold
@@ -41,28 +49,25 @@ from midchart.core.types import (
     UnsettledColumn,
 )
 
-Progress = Callable[[int, int], None]
-"""Called with the records done and in all."""
-
-
-def ignored(done: int, planned: int) -> None:
-    """The progress of what nobody waits for."""
-
-
 COHORT = "cohort.json"
 _CACHED = 32
 """Most recently used records in memory."""
 _TEXTS = ("kind", "code", "name", "text", "unit", "note_id", "visit_id")
 _COLUMNS: Columns = {
     "records": {"id": TEXT, "digest": TEXT, "source": TEXT}
-    | dict.fromkeys(("events", "facts", "tokens", "undated"), "int64"),
+    | dict.fromkeys(("events", "facts", *COLUMNS, "tokens", "undated"), "int64"),
     "facts": {"name": TEXT, "value": TEXT},
     "events": {"time": "int64", "line": "int64", **dict.fromkeys((*_TEXTS, "author"), TEXT)},
+    **COLUMNS,
 }
-"""Columns of each table. ``events`` and ``facts`` of a record: the number of the row after its
-last one."""
+"""Columns of each table. Those of a record that are named after a table: the number of the row
+after its last one."""
 _Rows = dict[str, dict[str, Any]]
 """Table → its columns of a record, but the ends of its rows."""
+_Located = list[tuple[tuple[str, ...], Any]]
+"""Snippets of a record, and where they are."""
+_ANALYSIS = 10
+"""Bytes of a file that take as much processor time as a character that is analysed."""
 _NO_TIME, _NO_LINE = np.iinfo(np.int64).min, -1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 _MICROSECOND = timedelta(microseconds=1)
@@ -102,17 +107,10 @@ class ChartRecords(NamedRecords):
             **{name: records.numbers(name) for name in ("tokens", "undated")},
         }
         self._cache: LRU[Record] = LRU(_CACHED, lambda record: len(record.events))
-        self._analysis: Analysis | None = None
-
-    @property
-    def analysis(self) -> Analysis | None:
-        """What was computed of the records; None where nothing was yet."""
-        if self._analysis is None:
-            self._analysis = Analysis.open(analysis_folder(self.folder))
-        return self._analysis
+        self._analysis = Analysis(folder, self._tables)
 
     def _record(self, id: str) -> Record:
-        return self._cache.get((id, self.analysis is None), lambda: self._from_tables(id))
+        return self._cache.get(id, lambda: self._from_tables(id))
 
     def _from_tables(self, id: str) -> Record:
         number = self._ids[id]
@@ -133,7 +131,7 @@ class ChartRecords(NamedRecords):
             self._digests[number],
             tuple(zip(facts.texts("name"), facts.texts("value"), strict=True)),
             self._sources[number],
-            RecordAnalysis(self.analysis, number) if self.analysis else None,
+            RecordAnalysis(self._analysis, number),
         )
 
 
@@ -169,38 +167,49 @@ def open_charts(folder: Path, path: str, tag: Callable[[LoadLog], Manifest]) -> 
 
 
 def write_charts(
-    cohort: Cohort, folder: Path, admitted: Callable[[str], bool] = lambda id: True
+    cohort: Cohort, folder: Path, admitted: Callable[[str, int], bool] = lambda id, bytes: True
 ) -> None:
     """Write the store of a cohort that a loader has opened; each record is read once.
 
-    ``admitted`` is asked of a record's id before it is read; others are over a limit. Raises
-    DataError where no record can be read, OSError where the store cannot be written.
+    ``admitted`` is asked of a record's id before it is read, and with the bytes to be computed on
+    before it is analysed; others are over a limit. Raises DataError where no record can be read,
+    OSError where the store cannot be written.
     """
-    failed: dict[str, DataError] = {}
+    snippets: dict[str, list[tuple[str, ...]]] = {}
+    for source in _sources(cohort).values():
+        if source.snippets:
+            snippets.setdefault(source.record_id, []).append(source.snippets)
 
-    def rows(id: str) -> _Rows | DataError:
+    def rows(id: str) -> tuple[_Rows, _Located] | DataError:
         try:
-            if not admitted(id):
+            if not admitted(id, 0):
                 raise DataError(f"record {id}", None, OVER_LIMIT, "split it")
-            return _rows_of(cohort.records[id])
+            record = cohort.records[id]
         except DataError as error:
             return error
+        admitted(id, _ANALYSIS * sum(len(event.text) for event in record.events))
+        located = [(one, located_rows(record, one)) for one in snippets.get(id, ())]
+        return _rows_of(record) | analysis_rows(record), located
 
     log = LoadLog(cohort.skipped, cohort.warnings, cohort.accounts, cohort.unsettled)
-    ids = tuple(cohort.records)
-    read = each("records", ids, rows, log)
+    ids, failed, evidence = tuple(cohort.records), dict[str, DataError](), dict[str, Any]()
+    read, others = each("records", ids, rows, log), _COLUMNS.keys() - {"records"}
     with writing_tables(folder, _COLUMNS) as tables:
-        for id, those in zip(ids, read, strict=True):
-            if isinstance(those, DataError):
-                failed[id] = those
+        for id, result in zip(ids, read, strict=True):
+            if isinstance(result, DataError):
+                failed[id] = result
                 continue
-            for table in ("events", "facts"):
-                tables[table].add(**those[table])
-            ends = {table: [tables[table].rows] for table in ("events", "facts")}
-            tables["records"].add(**those["records"], **ends)
+            columns, located = result
+            written = tables["records"].rows
+            evidence |= {evidence_key(written, those): found for those, found in located}
+            for name in others:
+                tables[name].add(**columns[name])
+                columns["records"][name] = [tables[name].rows]
+            tables["records"].add(**columns["records"])
         written = tables["records"].rows
     if failed and not written:
         raise next(iter(failed.values()))
+    (folder / EVIDENCE).write_text(json.dumps(evidence), encoding="utf-8")
     parts = _parts_of(cohort, failed)
     parts.sizes = {file.name: file.stat().st_size for file in folder.iterdir()}
     (folder / COHORT).write_text(json.dumps(msgspec.to_builtins(parts)), encoding="utf-8")

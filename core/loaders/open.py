@@ -19,7 +19,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from midchart.core import config as settings
-from midchart.core.charts.convert import analyse, charts_folder, convert
+from midchart.core.charts.convert import charts_folder, convert
 from midchart.core.charts.store import open_charts
 from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.columns import SETTINGS
@@ -59,8 +59,6 @@ _waiting: LRU[tuple[str, ...]] = LRU(16)
 """Permissions that a tag states and nobody confirmed."""
 _QUESTION_FILES = (QUESTIONS_FILE, SETS_FILE)
 """Files of people's own questions, which are read each time."""
-ANALYSED_AT_ONCE = 16_000_000
-"""Bytes of the files of a cohort whose records are analysed when it is converted."""
 
 
 def open_cohort(path: str | Path) -> Cohort:
@@ -90,8 +88,6 @@ def opened(path: str | Path) -> tuple[Cohort, Path]:
         if files_state(place) + state_of_neighbours() != files:
             reason = "changed while it was read"
             raise DataError(place.name, None, reason, "load it once it is complete")
-        if sum(size for *_, size in files) <= ANALYSED_AT_ONCE:
-            analyse(cohort)
         return cohort
 
     files = inside + state_of_neighbours()
@@ -137,7 +133,8 @@ def _content(
 def _code_of(loader: type[RecordLoader]) -> str:
     """A hash of the code that converts: that of this package, and of a loader outside of it."""
     code = code_digest(
-        "charts", "cohorts", "documents", "fhir", "loaders", "parsing", "storage", "text", "types"
+        *("bm25", "charts", "cohorts", "documents", "fhir", "loaders", "parsing", "protocol"),
+        *("storage", "text", "types"),
     )
     module = Path(inspect.getfile(loader))
     if loader.__module__.startswith("midchart.core."):

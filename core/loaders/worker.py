@@ -229,7 +229,7 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
     def report(message: Mapping[str, Any]) -> None:
         print(json.dumps(message), file=reports)
 
-    def opening(path: str, bytes: int = 0) -> bool:
+    def opening(path: str, bytes: int) -> bool:
         parallel.report({"at": path})
         allow_seconds(bytes)
         return path not in excluded
@@ -240,7 +240,8 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
     assert isinstance(loader, RecordLoader)
     cohort = loader.content(place, request["named"])
     cohort.skipped.extend(left_out)
-    write_charts(replace(cohort, unconfined=unconfined), folder, lambda id: opening(f"record {id}"))
+    cohort = replace(cohort, unconfined=unconfined)
+    write_charts(cohort, folder, lambda id, bytes: opening(f"record {id}", bytes))
 
 
 def _serve(reports: IO[str]) -> None:

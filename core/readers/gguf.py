@@ -166,6 +166,7 @@ class Gguf(Configurable):
 
     name: ClassVar[str] = "gguf"
     title: ClassVar[str] = "GGUF model by llama.cpp (on this machine)"
+    listens: ClassVar[bool] = True
     family = "reader"
     options_model = GgufOptions
 

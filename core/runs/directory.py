@@ -97,6 +97,7 @@ class RunDirectory:
     people = _File("people.jsonl")
     queued = _File("queued.json")
     slot = _File("slot")
+    unreachable = _File("no_network")
     cluster_note = _File("place")
     labels = _File("labels.json")
 

@@ -147,6 +147,13 @@ def destinations(what: Spec, instructions: int) -> list[Destination]:
     return listed
 
 
+def calls_nobody(what: Spec, cluster: str) -> bool:
+    """Whether a run is done without a server and without Ray."""
+    readers = (*what.reader_entries, *what.readers_of_arms)
+    listens = any(getattr(READERS.get(one.name), "listens", False) for one in readers)
+    return not (on_ray(cluster) or listens or destinations(what, 0))
+
+
 def permit(
     listed: Sequence[Destination], cohort: Cohort, hosts: Iterable[str], cluster: str = ""
 ) -> EgressCheck:

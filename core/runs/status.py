@@ -155,6 +155,7 @@ def _read_status(folder: RunDirectory) -> dict[str, Any]:
         "data": imported.get("data") or (PurePath(path).name if imported else path),
         "created": raw["created"],
         "imported": bool(imported),
+        "unreachable": folder.unreachable.exists(),
         "cohort_here": imported.get("cohort", ""),
         "reason": _crash_reason(folder, events) if state == "crashed" else "",
         "note": _last(events, "note").get("text", "") if working else "",
@@ -172,9 +173,9 @@ def status(run: str | None = None) -> Any:
     ``done`` and ``failed`` count rows; together they reach ``planned``. ``reason``: why a worker
     died; ``note``: what a running one waits for; ``name``: that of :func:`label_run`, else the
     spec's. ``queue_number``, from 1; ``slot`` of a running worker; ``seconds_left``: null before a
-    tenth of the items. ``cohort_here``: whether this installation's cohort of an imported run's
-    name is the "same" (then ``data`` is that one), an "other", or "absent" (then ``data`` is a
-    name, and no place).
+    tenth of the items. ``unreachable``: no process of the run could reach a network.
+    ``cohort_here``: whether this installation's cohort of an imported run's name is the "same"
+    (then ``data`` is that one), an "other", or "absent" (then ``data`` is a name, and no place).
     """
     if run is not None:
         return _status(find_run(run))

@@ -6,6 +6,7 @@ holds text of a record: an error is named by its type and line.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
 import time
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from midchart.core.client.streams import Stopped
+from midchart.core.confinement import give_up_network
 from midchart.core.errors import InputError, reason_of
 from midchart.core.format import time_left
 from midchart.core.identity import resolve
@@ -29,6 +31,7 @@ from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.job import Job, chosen
 from midchart.core.runs.planner import (
     audit_destinations,
+    calls_nobody,
     destinations,
     named_cluster,
     open_source,
@@ -132,6 +135,24 @@ def do_run(folder: RunDirectory) -> str:
         events.close()
 
 
+def _without_network(folder: RunDirectory, lock: Lock) -> bool:
+    """Give up the network where the run needs none, and note it if no part of it had one; gives
+    whether another process will start the next run: a fork that waits for the end of this one."""
+    begun = any(folder.items.iterdir()) and not folder.unreachable.exists()
+    folder.unreachable.unlink(missing_ok=True)
+    if sys.platform != "linux" or not calls_nobody(folder.plan(), folder.cluster()):
+        return False
+    if not os.fork():
+        lock.release()
+        with folder.lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+        tick()
+        os._exit(0)
+    if give_up_network() and not begun:
+        folder.unreachable.touch()
+    return True
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Do a run (RUN [FD], its lock's descriptor); exit status 0 done or cancelled, 1 failed, 2
     already running."""
@@ -143,7 +164,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{now()} refused: {error}", file=sys.stderr)
         return error.exit_status
     print(f"{now()} started", flush=True)
+    followed = False
     try:
+        followed = _without_network(folder, lock)
         started_by = folder.started_by()
         resolve(lambda: started_by)
         outcome = do_run(folder)
@@ -154,7 +177,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     finally:
         lock.release()
-        tick()
+        if not followed:
+            tick()
 
 
 if __name__ == "__main__":

@@ -15,9 +15,11 @@ from midchart.core.cohorts.demo import DEMOS, Included, install
 from midchart.core.cohorts.manifest import unconfirmed
 from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.identity import by_name_alone
+from midchart.core.loaders.check import check_cohort
 from midchart.core.loaders.open import cohort_folder, files_state, open_cohort
 from midchart.core.named_files import name_of, shown_path
 from midchart.core.parsing import user_path, valid_unicode
+from midchart.core.protocol import Protocol
 from midchart.core.storage.files import writing
 from midchart.core.types import Cohort, Manifest
 
@@ -86,6 +88,25 @@ def cohorts() -> list[CohortCard]:
         card = CohortCard(name, place, problem, forecasts, bool(imported))
         cards.append((path.name != "demo", imported, path.name, card))
     return [card for *_, card in sorted(cards, key=lambda entry: entry[:3])]
+
+
+@needs("viewer", paths=("path",))
+def check(
+    data: CohortRef,
+    progress: Callable[[int, int], None] | None = None,
+    protocol: Protocol | None = None,
+    locator: bool = False,
+    validate: bool = False,
+    leaves: bool = False,
+) -> dict[str, Any]:
+    """Read a cohort completely; report its contents, what was skipped and where (``check --json``).
+
+    Evidence is located as ``protocol`` says (default: corrected); ``locator`` adds how often that
+    goes wrong in this cohort, ``validate`` what of its FHIR resources is invalid. ``progress`` is
+    called with how much is done and planned where millions of events are read in. ``leaves``: what
+    became of every string, number and code also where the files are large.
+    """
+    return check_cohort(open_data(data), progress, protocol, locator, validate, leaves or None)
 
 
 @needs("viewer")

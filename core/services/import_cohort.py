@@ -11,7 +11,6 @@ import dataclasses
 import re
 import stat
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -28,7 +27,7 @@ from midchart.core.cohorts.manifest import (
     write_manifest,
 )
 from midchart.core.egress import audit
-from midchart.core.errors import DataError, InputError, MidchartError, UnknownName
+from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.loaders.check import check_cohort
 from midchart.core.loaders.formats import find_loader
 from midchart.core.loaders.open import open_cohort
@@ -39,7 +38,6 @@ from midchart.core.runs.status import state_of
 from midchart.core.services.cohorts import cohorts
 from midchart.core.services.removal import recover, remove
 from midchart.core.services.runs import made_on, unassigned_runs
-from midchart.core.services.summary import reading_progress
 from midchart.core.storage.archives import UntrustedZip, relative_path
 from midchart.core.storage.files import sync_folder, writing
 from midchart.core.storage.lock import exclusive
@@ -187,8 +185,6 @@ def import_cohort(
         except OSError as error:
             reason = f"cannot be copied ({error.strerror or type(error).__name__})"
             raise DataError(name, None, reason, "check the files and the free space") from None
-    with suppress(MidchartError):  # the first page that needs the summary reports what fails
-        reading_progress(root / name)
     return report | {"name": name, "path": str(root / name)}
 
 

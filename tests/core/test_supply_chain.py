@@ -162,7 +162,6 @@ def test_what_comes_from_outside_is_parsed_by_core_parsing() -> None:
         *("core/training_experiments/gate/experiment.py", "core/gate/checkpoint.py"),
         *("core/readers/qwen.py", "core/runs/estimate.py", "core/results/export.py"),
         *("core/sequences/store.py", "core/services/runs.py"),
-        "core/services/summary.py",
         *("core/charts/store.py", "core/charts/analysis.py", "core/loaders/worker.py"),
     }
     for path in sorted((ROOT / "core").rglob("*.py")):

@@ -31,7 +31,7 @@ def run_status(
         "group": "",
         "done": done, "failed": 0, "folder": "", "data": "", "created": "", "reason": "",
         "imported": False, "seconds_left": None, "queue_number": None, "slot": "",
-        "note": "", "cohort_here": "", "warnings": [],
+        "note": "", "cohort_here": "", "warnings": [], "unreachable": True,
     } | more  # fmt: skip
 
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 from pathlib import Path
 
@@ -44,10 +45,22 @@ class EchoReader:
             raise RuntimeError(f"the record says: {prompt.text}")
         if self.exit_on and self.exit_on in prompt.text:
             os._exit(1)
+        if port := os.environ.get("TEST_READER_CALLS"):
+            socket.create_connection(("127.0.0.1", int(port))).close()
         asked = set(words(prompt.question))
         best = max(prompt.context, key=lambda line: len(asked & set(words(line.text))))
         text = best.text.upper() if self.shout else best.text
         return Answer(text, sources=(best.sentence_id,), prompt_tokens=prompt.tokens)
+
+
+class CallingEcho(EchoReader):
+    """The echo of a server on this machine."""
+
+    name = "test_calling"
+
+    @classmethod
+    def addresses(cls, **options):
+        return ("http://127.0.0.1:1",)
 
 
 class GroupEcho(EchoReader):
@@ -99,7 +112,7 @@ class GroupWords(WordJudge):
             yield index, self.judge(*items[index])
 
 
-READER_CLASSES = (EchoReader, GroupEcho)
+READER_CLASSES = (EchoReader, CallingEcho, GroupEcho)
 JUDGE_CLASSES = (WordJudge, LengthJudge, GroupWords)
 
 

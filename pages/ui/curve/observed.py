@@ -98,13 +98,6 @@ def observed() -> None:
             with top:
                 _no_responses(name)
             return
-        with top:
-            if not messages.all_read(name):
-                st.caption(
-                    f"The curve of {len(cohort.responses):,} model responses to "
-                    f"{len(cohort.instructions):,} questions follows."
-                )
-                return
         chart.set_cohort(cohort)
         try:
             known = state.of_cohort(cohort, api.curve_choices)

@@ -86,11 +86,10 @@ def cohort(name: str) -> None:
         return
     validate = kind == "fhir" and st.session_state.get(f"{name}-validate", False)
     top = st.container()
-    check = state.check(path, validate) if messages.all_read(path) else {}
+    check = state.check(path, validate)
     labels = check.get("labels", {})
     forecasts = bool(labels) and not check["instructions"]
-    words = [api.counted(len(opened.records), "patient")]
-    words += [api.counted(check["events"], "event")] if check else []
+    words = [api.counted(len(opened.records), "patient"), api.counted(check["events"], "event")]
     if forecasts:
         labelled = api.counted(sum(task["n"] for task in labels.values()), "label")
         words += [f"{api.counted(len(labels), 'task')} with {labelled}"]
@@ -101,9 +100,7 @@ def cohort(name: str) -> None:
     messages.conclude(f"{name}: {', '.join(words)}.", [_tag(manifest, kind)], top)
     if not manifest.synthetic:
         _change_use(name, path, manifest)
-    if not check:
-        st.caption("Evidence positions and the check follow once every record is read.")
-    elif forecasts:
+    if forecasts:
         _check(name, path, check, kind)
         _tasks(name, labels)
     elif not opened.gold:

@@ -286,6 +286,8 @@ def _one(run: Run) -> None:
     if changed := api.rows_warning(run["run"]):
         st.warning(for_screen(changed), icon=":material/warning:")
     _origin(run)
+    if run["unreachable"]:
+        st.caption("Its process could not reach a network.")
     if run["failed"] and not state.active(run):
         st.caption(
             "Failed items are retried on resume; they are never counted as incorrect answers."

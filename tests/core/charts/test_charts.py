@@ -173,11 +173,11 @@ def test_a_damaged_store_is_made_again(
     file: str, damage: Callable[[Path], object], folder: Path, cache: Path
 ) -> None:
     expected = content(open_cohort(folder))
-    store, _ = stores(cache)
+    (store,) = stores(cache)
     damage(cache / store / file)
     forget()
     assert content(open_cohort(folder)) == expected
-    assert stores(cache)[0] == store
+    assert stores(cache) == [store]
 
 
 def test_a_changed_file_makes_another_store_and_a_renamed_cohort_none(

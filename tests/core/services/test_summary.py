@@ -1,4 +1,4 @@
-"""What a cohort's pages need of all its records is made once, by a process where it is large."""
+"""What a cohort's pages need of all its records is that of its files."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from midchart.core import api
-from midchart.core.loaders import open as opening
 from midchart.core.loaders.check import check_cohort
-from midchart.core.loaders.open import close_cohorts, open_cohort, read_cohort
-from tests.support.run_helpers import until
+from midchart.core.loaders.open import open_cohort, read_cohort
 
 
 @pytest.fixture
@@ -26,13 +24,3 @@ def test_check_and_curve_of_the_store_are_those_of_the_files(demo: Path) -> None
     assert [check_cohort(plain)[name] for name in counts] == [api.check(demo)[n] for n in counts]
     for of in (api.curve_locations, api.curve_choices):
         assert of(plain) == of(stored)
-
-
-@pytest.mark.slow
-def test_a_large_cohort_is_analysed_by_a_process_that_says_how_far_it_is(
-    demo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(opening, "ANALYSED_AT_ONCE", 0)
-    close_cohorts()
-    assert api.reading_progress(demo) == api.ReadingProgress(0, 6)
-    until(lambda: api.reading_progress(demo) is None, "the records are read")
