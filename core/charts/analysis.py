@@ -46,11 +46,12 @@ def evidence_key(number: int, snippets: Sequence[str]) -> str:
     return digest(str(number), *_LOCATING, *snippets)
 
 
-class Analysis:
-    """What was computed of the records of a store's folder, in their order."""
+class Analysis(RecordTables):
+    """The tables of a store, and what was computed of its records."""
 
-    def __init__(self, folder: Path, tables: RecordTables) -> None:
-        self._folder, self.rows, self.ends = folder, tables.rows, tables.ends
+    def __init__(self, folder: Path, columns: Columns) -> None:
+        super().__init__(folder, columns)
+        self._folder = folder
 
     @cached_property
     def evidence(self) -> dict[str, Any]:

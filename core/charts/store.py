@@ -27,7 +27,7 @@ from midchart.core.charts.analysis import (
     evidence_key,
     located_rows,
 )
-from midchart.core.charts.arrays import TEXT, Columns, RecordTables, writing_tables
+from midchart.core.charts.arrays import TEXT, Columns, writing_tables
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.gold import LazyGold
 from midchart.core.cohorts.parallel import each
@@ -98,7 +98,7 @@ class ChartRecords(NamedRecords):
 
     def __init__(self, folder: Path, aliases: Mapping[str, str | None]) -> None:
         self.folder = folder
-        self._tables = RecordTables(folder, _COLUMNS)
+        self._tables = Analysis(folder, _COLUMNS)
         records = self._tables.records
         super().__init__(records.texts("id"), aliases)
         self._digests, self._sources = records.texts("digest"), records.texts("source")
@@ -107,7 +107,6 @@ class ChartRecords(NamedRecords):
             **{name: records.numbers(name) for name in ("tokens", "undated")},
         }
         self._cache: LRU[Record] = LRU(_CACHED, lambda record: len(record.events))
-        self._analysis = Analysis(folder, self._tables)
 
     def _record(self, id: str) -> Record:
         return self._cache.get(id, lambda: self._from_tables(id))
@@ -131,7 +130,7 @@ class ChartRecords(NamedRecords):
             self._digests[number],
             tuple(zip(facts.texts("name"), facts.texts("value"), strict=True)),
             self._sources[number],
-            RecordAnalysis(self._analysis, number),
+            RecordAnalysis(self._tables, number),
         )
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from midchart.core.errors import DataError, one_line
 from midchart.core.parsing import UTF_16, valid_unicode
@@ -89,30 +88,23 @@ class LoadLog:
         with self.skipping():
             yield
 
-    def take(self) -> tuple[Any, ...]:
-        """What was entered, which the log then holds no more; :meth:`join` enters it in another."""
+    def take(self) -> LoadLog:
+        """What was entered, which this log then holds no more; :meth:`join` enters it again."""
         parts = (self.skipped, self.warnings, self.accounts, self.unsettled, self.opened)
-        taken = tuple(part.copy() for part in parts)
+        taken = LoadLog(*(part.copy() for part in parts))
         for part in parts:
             part.clear()
         return taken
 
-    def join(
-        self,
-        skipped: Iterable[Skip],
-        warnings: Iterable[str],
-        accounts: Mapping[tuple[str, str], Account],
-        unsettled: Iterable[UnsettledColumn],
-        opened: Iterable[Source],
-    ) -> None:
-        """Enter what another log held, after what this one holds."""
-        self.skipped.extend(skipped)
-        for warning in warnings:
+    def join(self, other: LoadLog) -> None:
+        """Enter what another log holds, after what this one holds."""
+        self.skipped.extend(other.skipped)
+        for warning in other.warnings:
             self.warn(warning)
-        self.accounts.update(accounts)
+        self.accounts.update(other.accounts)
         known = {one.column for one in self.unsettled}
-        self.unsettled.extend(one for one in unsettled if one.column not in known)
-        self.opened.update(opened)
+        self.unsettled.extend(one for one in other.unsettled if one.column not in known)
+        self.opened.update(other.opened)
 
     def nothing_read(self, name: str, reason: str) -> DataError:
         """The error of a cohort with no readable part: its first skip, else ``reason``."""

@@ -19,6 +19,7 @@ from typing import Any, NoReturn, TypeVar
 
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.confinement import allow_seconds
+from midchart.core.errors import DataError
 from midchart.core.storage.sources import Source
 
 Item = TypeVar("Item")
@@ -33,12 +34,13 @@ _PARTS = 1 << 12
 """Parts of the work at most; a pipe holds their numbers."""
 
 
-class UnexpectedError(Exception):
-    """What failed in a fork; its text is the name of the error's type."""
-
-
 def report(message: Mapping[str, Any]) -> None:
     """Say at which file or record this process is, or how many were read; a conversion sets it."""
+
+
+def failure_of(error: str) -> DataError:
+    """An error of a loader, by the name of its type alone: its text may quote a record."""
+    return DataError("", None, f"cannot be read ({error})", "report it")
 
 
 def fork(child: Callable[[int], NoReturn]) -> tuple[int, int]:
@@ -143,7 +145,7 @@ def _joined(ends: list[Connection], parts: int, log: LoadLog) -> Iterator[Any]:
                             held[part] = done
                             at.pop(end, None)
                         case str(failure):
-                            raise UnexpectedError(failure)
+                            raise failure_of(failure)
                         case place:
                             at[end] = place
                 except EOFError:
@@ -153,5 +155,5 @@ def _joined(ends: list[Connection], parts: int, log: LoadLog) -> Iterator[Any]:
                         os._exit(1)
         allow_seconds()
         for result, entered in held.pop(number):
-            log.join(*entered)
+            log.join(entered)
             yield result

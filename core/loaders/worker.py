@@ -71,8 +71,7 @@ def convert_files(place: Path, root: Path, named: bool, folder: Path) -> None:
         "folder": str(folder),
         "excluded": excluded,
         "seconds": (confinement.SECONDS, confinement.SECONDS_PER_MB),
-        "memory": confinement.MEMORY,
-        "memory_per_byte": confinement.MEMORY_PER_BYTE,
+        "memory": (confinement.MEMORY, confinement.MEMORY_PER_BYTE),
         "environment": {k: v for k, v in environment.items() if k.startswith("MIDCHART_")},
     }
     alone = threading.active_count() == 1 and sys.platform == "linux"
@@ -182,17 +181,18 @@ def _forked(request: str) -> Generator[Iterable[bytes]]:
 
 def _work(request: dict[str, Any], reports: IO[str]) -> NoReturn:
     """Convert a cohort and end this process."""
-    error: list[Any] | None = None
+    failure: DataError | None = None
     try:
         _convert(request, reports)
     except DataError as problem:
-        error = [problem.file, problem.line, problem.reason, problem.remedy]
+        failure = problem
     except MemoryError:
         os._exit(1)
-    except Exception as problem:  # noqa: BLE001 - a loader's; its text may quote a record
-        place, name = Path(request["place"]).name, type(problem).__name__
-        name = str(problem) if isinstance(problem, parallel.UnexpectedError) else name
-        error = [place, None, f"cannot be read ({name})", "report it"]
+    except Exception as problem:  # noqa: BLE001 - a loader's
+        failure = parallel.failure_of(type(problem).__name__)
+    place, error = Path(request["place"]).name, None
+    if failure is not None:
+        error = [failure.file or place, failure.line, failure.reason, failure.remedy]
     with contextlib.suppress(OSError):
         print(json.dumps({"error": error}), file=reports, flush=True)
     os._exit(0)
@@ -210,7 +210,8 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
     loaders = [Path(inspect.getfile(LOADERS.get(name))).parent for name in LOADERS.names()]
     system = [Path(path) for path in ("/usr", "/lib", "/lib64", "/etc", "/proc", "/dev", "/sys")]
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # bytes of memory
-    memory = min(request["memory"] + request["memory_per_byte"] * size, there // 2)
+    memory, memory_per_byte = request["memory"]
+    memory = min(memory + memory_per_byte * size, there // 2)
     if sys.platform == "linux":
         cores = len(os.sched_getaffinity(0))
         parallel.processes = min(cores, there // memory, size // _WORTH_A_PROCESS)
