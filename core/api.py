@@ -70,6 +70,7 @@ FUNCTIONS: Mapping[str, str] = {
 OPEN: Mapping[str, str] = {
     "access": "may role_needed",
     "arms.scores": "ArmScores ScoreTable",
+    "charts": "reading",
     "cohorts.kept_questions": "QuestionSet read_questions",
     "config": "without_sign_in",
     "experiments.replication": "PAPER_VIEWS=VIEWS",

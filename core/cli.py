@@ -916,6 +916,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         call = parser.parse_args(arguments)
         for problem in api.recover():
             say(f"midchart: {problem}", file=sys.stderr)
+        step = meter("reading the cohort")
+        api.reading.set(lambda what, done, planned: planned and step(done, planned))
         call.does(call)
     except MidchartError as error:
         say(f"midchart: {error}", file=sys.stderr)

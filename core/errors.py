@@ -23,6 +23,7 @@ import os
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 LONGEST_MESSAGE = 1_500
 """Characters of a message; a longer one is cut in its middle, so that its remedy stays."""
@@ -77,6 +78,9 @@ class DataError(InputError):
         place = f"{file}:{line}" if line else file
         super().__init__(f"{place}: {reason}" + (f" — {remedy}" if remedy else ""))
         self.file, self.line, self.reason, self.remedy = file, line, reason, remedy
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DataError, (self.file, self.line, self.reason, self.remedy)
 
 
 class SpecError(InputError):

@@ -10,7 +10,6 @@ import gc
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
 from functools import partial
 from itertools import chain
 from multiprocessing.connection import Connection, wait
@@ -25,9 +24,6 @@ from midchart.core.storage.sources import Source
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-reading: ContextVar[Callable[[str, int, int], None] | None] = ContextVar("reading", default=None)
-"""Called with "files" or "records", how many of them a conversion has read, and of how many; what
-it raises cancels the conversion."""
 processes = 1
 """Processes among which this one divides work; a conversion sets it."""
 _PARTS = 1 << 12

@@ -30,8 +30,8 @@ from pathlib import Path
 from select import select
 from typing import IO, Any, NoReturn
 
+from midchart.core import charts, confinement, regular_files
 from midchart.core import config as settings
-from midchart.core import confinement, regular_files
 from midchart.core.charts.store import write_charts
 from midchart.core.cohorts import parallel
 from midchart.core.cohorts.base import RecordLoader
@@ -59,9 +59,9 @@ def convert_files(place: Path, root: Path, named: bool, folder: Path) -> None:
     in a confined process; ``named`` as of :meth:`RecordLoader.content`.
 
     Raises DataError where nothing of them can be read, and what the progress
-    (:data:`midchart.core.cohorts.parallel.reading`) raises, once the process has ended.
+    (:data:`midchart.core.charts.reading`) raises, once the process has ended.
     """
-    begun, notify, read = time.monotonic(), parallel.reading.get(), ("files", 0, 0)
+    begun, read = time.monotonic(), ("files", 0, 0)
     environment = without_secrets(settings.worker_environment(""))
     excluded: list[str] = []
     request = {
@@ -82,8 +82,8 @@ def convert_files(place: Path, root: Path, named: bool, folder: Path) -> None:
             for line in lines:
                 report |= json.loads(line)
                 read = report.pop("read", read)
-                if notify and time.monotonic() > begun + _QUIET_S:
-                    notify(*read)
+                if time.monotonic() > begun + _QUIET_S:
+                    charts.reading.get()(*read)
         if "error" in report:
             if report["error"] is None:
                 return

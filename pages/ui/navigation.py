@@ -194,6 +194,7 @@ def page(name: str, needs_cohort: bool = True) -> None:
         with st.container():
             panel.status_line()
     _arrive(page.title)
+    api.reading.set(state.ReadingBar())
     chart.forget_source()
     if needs_cohort and not state.cohorts():
         no_cohort()

@@ -6,8 +6,10 @@ opaque ids only: a cohort's folder, a run, an instruction.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import replace
 from functools import cache, lru_cache, wraps
 from importlib.metadata import entry_points
@@ -66,6 +68,36 @@ def cached(
 
 
 READING = "Reading a cohort's files (the first time, and after a change)"
+_STEP_S = 0.3
+"""Seconds between two steps of a bar."""
+
+
+class ReadingBar:
+    """A bar of how far a cohort's files and records are read; at the next step after a person has
+    left the page, it ends that."""
+
+    def __init__(self) -> None:
+        self._outside = copy_context()  # Streamlit repeats what is shown in a cached function
+        self._bar: Any = None
+        self._what, self._begun, self._shown = "", 0.0, 0.0
+
+    def __call__(self, what: str, done: int, planned: int) -> None:
+        """Show a step; the bar goes once all records are read."""
+        now = time.monotonic()
+        if what != self._what:
+            self._what, self._begun = what, now
+        if what == "records" and done == planned:
+            if self._bar is not None:
+                self._outside.run(self._bar.empty)
+            self._bar = None
+        elif now - self._shown > _STEP_S:
+            self._shown = now
+            left = api.time_left(done, now - self._begun, planned - done) if planned else None
+            counted = f": {done:,} of {planned:,}" * bool(planned)
+            words = f"Reading a cohort's {what}{counted}{api.about_left(left)}"
+            show = (st if self._bar is None else self._bar).progress
+            share = done / max(planned, 1)
+            self._bar = self._outside.run(show, share, f"{words}. Leaving the page stops it.")
 
 
 @cached(lambda: (), seconds=60, spinner=READING)

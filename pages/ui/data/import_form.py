@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -81,20 +81,9 @@ def _import(name: str, source: Any) -> None:
         words = f"Copying: {done / 1e6:,.1f} of {total / 1e6:,.1f} MB"
         meter.progress(min(share, 1.0), words if share < 1 else "Opening the files")
 
-    begun = shown = time.monotonic()
-
-    def read(done: int, planned: int) -> None:
-        nonlocal shown
-        moment = time.monotonic()
-        if moment - shown < 0.3:
-            return
-        left = api.time_left(done, moment - begun, planned - done)
-        shown = moment
-        words = f"Reading every record: {done:,} of {planned:,}{api.about_left(left)}"
-        meter.progress(min(done / max(planned, 1), 1.0), words)
-
     files: Any = Path(source) if isinstance(source, str) else [(one.name, one) for one in source]
     try:
+        read = partial(state.ReadingBar(), "records")
         report = api.import_cohort(name, files, progress=step, reading=read)
     except (MidchartError, OSError) as error:
         meter.empty()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -18,7 +19,8 @@ from midchart.core.arms.base import candidates, index_of
 from midchart.core.charts.convert import FOLDER, sweep_charts
 from midchart.core.charts.store import COHORT, ChartRecords, open_charts, write_charts
 from midchart.core.errors import DataError
-from midchart.core.loaders.check import check_cohort
+from midchart.core.loaders import worker
+from midchart.core.loaders.check import check_cohort, count_records
 from midchart.core.loaders.open import close_cohorts, open_cohort, read_cohort
 from midchart.core.protocol import Protocol
 from midchart.core.text import evidence, sentences, words
@@ -120,9 +122,30 @@ def test_a_case_read_from_its_store_is_the_one_of_its_files(place: Path) -> None
         opened_twice(place)
 
 
+@pytest.mark.parametrize("format", ["ccda", "fhir", "hl7v2", "medalign", "plain_notes"])
+def test_a_store_is_the_same_by_any_number_of_processes(
+    format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "_WORTH_A_PROCESS", 1)
+    inputs = [case / "input" for case in cases() if case.parent.name == format]
+    place = max(inputs, key=lambda place: len(list(place.rglob("*"))))
+    stores: list[dict[str, bytes]] = []
+    for cores in (1, 3):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: range(cores))
+        (folder := tmp_path / str(cores)).mkdir()
+        worker.convert_files(place, place, True, folder)
+        stores.append({file.name: file.read_bytes() for file in folder.iterdir()})
+    assert stores[0] == stores[1]
+
+
 @pytest.mark.parametrize("kind", ["clinical", "letters"])
 def test_a_demo_read_from_its_store_is_the_one_of_its_files(kind: str, tmp_path: Path) -> None:
     api.prepare_demo(tmp_path / "demo", kind=kind)
+    plain, stored = read_cohort(tmp_path / "demo"), open_cohort(tmp_path / "demo")
+    assert count_records(plain) == count_records(stored)
+    if kind == "clinical":
+        for of in (api.curve_locations, api.curve_choices):
+            assert of(plain) == of(stored)
     opened_twice(tmp_path / "demo")
 
 

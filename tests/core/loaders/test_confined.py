@@ -9,13 +9,18 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from pathlib import Path
 
 import pytest
 
-from midchart.core import confinement
+from midchart.core import charts, confinement
+from midchart.core import config as settings
+from midchart.core.charts.convert import FOLDER
 from midchart.core.errors import DataError
+from midchart.core.loaders import worker
 from midchart.core.loaders.open import open_cohort
+from midchart.core.types import Cohort
 from tests.support.fhir import patient, reading
 
 PERSON = (
@@ -92,10 +97,38 @@ def test_a_cohort_of_one_file_over_a_limit_is_refused(
         open_cohort(tmp_path)
 
 
-def test_a_process_with_threads_starts_another_to_convert(tmp_path: Path) -> None:
-    (tmp_path / "p.txt").write_text("No fever.")
-    with ThreadPoolExecutor(1) as pool:
-        assert list(pool.submit(open_cohort, tmp_path).result().records) == ["p"]
+@pytest.mark.parametrize("threads", [0, 1])
+def test_a_conversion_that_is_cancelled_leaves_nothing_with_threads_and_without(
+    threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "_QUIET_S", 0.0)
+    for number in range(9):
+        (tmp_path / f"{number}.txt").write_text("No fever.")
+
+    def left(what: str, done: int, planned: int) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    def opened(reading: Callable[[str, int, int], object]) -> Cohort:
+        charts.reading.set(reading)
+        return open_cohort(tmp_path)
+
+    def call(reading: Callable[[str, int, int], object]) -> Cohort:
+        if not threads:
+            return copy_context().run(opened, reading)
+        with ThreadPoolExecutor(threads) as pool:
+            return pool.submit(opened, reading).result()
+
+    before = stores()
+    with pytest.raises(KeyboardInterrupt):
+        call(left)
+    assert stores() == before
+    assert len(call(lambda *_: None).records) == 9
+
+
+def stores() -> list[Path]:
+    """The folders of chart stores, unfinished ones too."""
+    return sorted(filter(Path.is_dir, (settings.cache_folder() / FOLDER).glob("*")))
 
 
 TRIES = """
