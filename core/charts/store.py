@@ -200,7 +200,7 @@ def write_charts(
                 continue
             columns, located = result
             written = tables["records"].rows
-            evidence |= {evidence_key(written, those): found for those, found in located}
+            evidence |= {evidence_key(written, one): spans for one, spans in located}
             for name in others:
                 tables[name].add(**columns[name])
                 columns["records"][name] = [tables[name].rows]
