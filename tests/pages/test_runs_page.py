@@ -182,9 +182,10 @@ def test_the_form_changes_the_spec_and_a_kind_brings_its_own_fields(run):
     run_spec = api.read_toml(app.session_state["compose_text"])
     assert (run_spec["arms"], run_spec["limit"]) == (["bm25", "full"], 1)
     assert app.table[0].value.iloc[0, 0] == "6"
-    box(app, "selectbox", "compose_1_kind").set_value("curve").run()
+    app.selectbox(key="compose_preset").set_value("curve").run()
     run_spec = api.read_toml(app.session_state["compose_text"])
     assert run_spec["kind"] == "curve" and not {"arms", "readers", "judges"} & set(run_spec)
+    assert "A run of kind curve" in page_text(app)
 
 
 def test_all_that_is_missing_is_listed_and_nothing_can_start(run):
@@ -202,10 +203,12 @@ def test_toml_is_taken_as_it_is_written_and_a_mistake_is_reported(run):
     box(app, "text_area", "compose_toml").set_value("kind = <b>").run()
     assert "not valid TOML" in page_text(app) and "Fix it in the TOML" in page_text(app)
     assert not [button for button in app.button if button.key == "start_compose"]
+    box(app, "text_area", "compose_toml").set_value('kind = "nosuch"').run()
+    assert "nosuch" in page_text(app) and "Fix it in the TOML" in page_text(app)
     arms = 'arms = ["bm25", { name = "bm25", k = 1 }]\njudges = ["exact"]\nreaders = ["small"]'
     written = f'kind = "answers"\ndata = "demo"\n{arms}\n'
     box(app, "text_area", "compose_toml").set_value(written).run()
-    chosen = box(app, "multiselect", "compose_3_answers_arms")
+    chosen = box(app, "multiselect", "compose_4_answers_arms")
     assert chosen.options[:2] == ["BM25", "BM25, k = 1"] and not app.exception
 
 

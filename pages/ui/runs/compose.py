@@ -42,10 +42,10 @@ def compose() -> None:
         place = _advanced()
         try:
             table = api.read_toml(st.session_state[TEXT])
+            changed = _widgets(table, f"compose_{st.session_state[ROUND]}", choices)
         except MidchartError as error:
             summary.warning(f"{for_screen(str(error))} Fix it in the TOML under Advanced.")
             return
-        changed = _widgets(table, f"compose_{st.session_state[ROUND]}", choices)
     if changed != table:
         st.session_state[TEXT] = api.write_toml(changed)
     spec = changed if "name" in changed else {"name": _named(changed), **changed}
@@ -115,8 +115,6 @@ def _estimate(estimate: dict[str, Any]) -> None:
 
 
 FAMILIES = {"arms": "arm", "readers": "reader", "judges": "judge"}
-PREFILLED = {"arms": ["full", "bm25", "hybrid"], "readers": ["small"], "judges": ["statements"]}
-"""Entries of a list that a newly chosen kind requires."""
 Schema = Mapping[str, Any]
 
 
@@ -126,20 +124,11 @@ def _widgets(table: Mapping[str, Any], key: str, choices: Sequence[Any]) -> dict
     ``choices``: the three places of what is compared, whose charts and which reader.
     """
     compared, charts, reader = choices
-    titles = {kind["name"]: kind["title"] for kind in api.kinds()}
-    kinds = list(titles)
     left, right = st.columns(2)
-    kind = left.selectbox(
-        "Kind of run", kinds, kinds.index(table["kind"]) if table.get("kind") in titles else 0,
-        format_func=titles.__getitem__, key=f"{key}_kind",
-    )  # fmt: skip
+    kind = str(table.get("kind") or "answers")
     schema = api.spec_schema(kind)
     fields: Mapping[str, Schema] = schema["properties"]
     spec = {**table, "kind": kind}
-    if kind != table.get("kind"):
-        spec = {name: value for name, value in spec.items() if name in fields}
-        spec |= {name: PREFILLED[name] for name in schema["required"]
-                 if name in PREFILLED and name not in spec}  # fmt: skip
     edited = {
         "name": right.text_input(
             fields["name"]["title"],
@@ -148,7 +137,6 @@ def _widgets(table: Mapping[str, Any], key: str, choices: Sequence[Any]) -> dict
             help=fields["name"]["description"],
         )
     }
-    edited["protocol"] = _protocol(schema, spec, f"{key}_protocol", right)
     if "data" in fields:
         edited["data"] = _cohort(fields["data"], spec, f"{key}_data", charts)
     for name, place, label in (
@@ -159,7 +147,7 @@ def _widgets(table: Mapping[str, Any], key: str, choices: Sequence[Any]) -> dict
         if name in fields:
             edited[name] = _components(name, schema, spec, f"{key}_{kind}_{name}", place, label)
     if "arms" not in fields:
-        compared.caption(f"{titles[kind]}: see its fields in the TOML under Advanced.")
+        compared.caption(f"A run of kind {for_screen(kind)}: its fields are in the TOML.")
     limit = spec.get("limit")
     if "limit" in fields and (limit is None or (isinstance(limit, int) and limit > 0)):
         edited["limit"] = right.number_input(
@@ -186,18 +174,6 @@ def _cohort(field: Schema, spec: Mapping[str, Any], key: str, place: Any) -> str
     index = names.index(chosen) if chosen else 0
     return place.selectbox(
         "Patients", names, index, key=key, help=field["description"], format_func=for_terminal
-    )
-
-
-def _protocol(schema: Schema, spec: Mapping[str, Any], key: str, place: Any) -> Any:
-    field = schema["properties"]["protocol"]
-    chosen = spec.get("protocol", field["default"])
-    if not isinstance(chosen, str):
-        text = place.text_input("Protocol (TOML)", api.value_toml(chosen), key=key)
-        return _value(text, chosen)
-    names = list(dict.fromkeys([*api.PRESETS, chosen]))
-    return place.selectbox(
-        field["title"], names, names.index(chosen), key=key, help=field["description"]
     )
 
 
