@@ -98,7 +98,7 @@ OPEN: Mapping[str, str] = {
     "runs.spec": "Preset read_toml value_toml write_toml",
     "runs.status": "listed progress",
     "services.cohorts": "CohortCard",
-    "services.components": "MemberCard only_quotes",
+    "services.components": "MemberCard",
     "services.other_values": "OTHER_VALUES_RULE=RULE OtherValue",
     "services.questions": "gold_ids",
     "services.removal": "recover",

@@ -20,7 +20,7 @@ CHART = "quotes the chart"  # where no evidence is marked
 OTHER = "quotes something else"
 HEADING = "quotes a heading alone"
 DECLINES = "found no answer"
-UNSUPPORTED = "is supported by no sentence it got"
+UNSUPPORTED = "says what no sentence it got supports"
 ANSWERS = (EVIDENCE, CHART, OTHER, UNSUPPORTED)
 """States in which a reader says something of the question."""
 

@@ -202,12 +202,6 @@ def installed_judges() -> list[str]:
 
 
 @cached(lambda: (), seconds=60)
-def quoting_readers() -> frozenset[str]:
-    """The readers that quote their context and say nothing else."""
-    return frozenset(filter(api.only_quotes, titles("reader")))
-
-
-@cached(lambda: (), seconds=60)
 def scored_arms() -> frozenset[str]:
     """The arms that score every sentence."""
     return frozenset(api.scored_arms())

@@ -120,8 +120,6 @@ class ArmView:
     reading_problem: str = ""
     reader: str = ""
     """Title of the reader that answered, or would have."""
-    only_quotes: bool = False
-    """Whether that reader only quotes its context."""
     running: bool = False
     """Being computed."""
     ranks: Mapping[int, str] = field(default_factory=dict)
@@ -689,9 +687,7 @@ def view(choice: Choice, arm: str, title: str, answered: bool = True) -> ArmView
             result = _of_run(choice, result)
     except MidchartError as error:
         return ArmView(arm, title, problem=str(error))
-    reader = choice.reader.partition(" ")[0]
-    only_quotes = reader in state.quoting_readers()
-    return replace(result, reader=choice.reader_title, only_quotes=only_quotes)
+    return replace(result, reader=choice.reader_title)
 
 
 def reading_waits(choice: Choice) -> bool:

@@ -368,7 +368,7 @@ def _other(record: api.Record, other: api.OtherValue) -> str:
 def cards(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -> str:
     """A card an arm: evidence kept, cut or dropped, the answer as the claim of its reader, the
     verdicts, and the sentences that were ranked best."""
-    reader = next((words for view in views if (words := reader_words(view))), "")
+    reader = next((view.reader for view in views if view.reader), "")
     caption = for_screen(f"Answers of {reader}" if reader else "Arms", html=True)
     rows = "".join(_card(choice, view, pieces) for view in views)
     return marks.block(
@@ -486,13 +486,6 @@ def _ranked(choice: Choice, view: ArmView) -> str:
 
 MOST_RANKED, MOST_OF_RANKED = 2, 160
 """Sentences that are listed under an answer, and characters of each."""
-
-
-def reader_words(view: ArmView) -> str:
-    """The reader's name, and whether it only quotes; "" without a reader."""
-    return (
-        f"{view.reader}{', which only quotes' if view.only_quotes else ''}" if view.reader else ""
-    )
 
 
 def _verdict(view: ArmView) -> str:

@@ -237,11 +237,6 @@ def missing(value: Any) -> bool:
     return value is None or bool(pd.isna(value))
 
 
-def number(value: Any) -> float:
-    """A float; NaN for a missing value."""
-    return float("nan") if missing(value) else float(value)
-
-
 def percent(share: Any) -> str:
     """A share in per cent: "25.3 %"."""
     return NONE if missing(share) else api.percent(share)
@@ -260,19 +255,6 @@ def p_number(p: Any) -> str:
 def p_value(p: Any) -> str:
     """A p value: "p = 0.012", "p < 0.001", "no p"."""
     return "no p" if missing(p) else api.p_value(p)
-
-
-def compact(count: Any) -> str:
-    """A count in words: "3.1 million", "45 thousand", "812"."""
-    count = float(count)
-    if count >= 1e6:
-        return f"{count / 1e6:,.1f} million"
-    return f"{count / 1e3:,.0f} thousand" if count >= 1e4 else f"{count:,.0f}"
-
-
-def short(count: Any) -> str:
-    """A count in about four characters: "3.1M", "45k", "812"."""
-    return compact(count).replace(" thousand", "k").replace(" million", "M")
 
 
 def duration(seconds: Any) -> str:
