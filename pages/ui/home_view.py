@@ -107,13 +107,10 @@ def loaded() -> None:
     """The installed cohorts, each with its counts and its permitted use."""
     cohorts = state.cohorts()
     for name, path, problem in cohorts[:MOST]:
-        try:
-            opened = None if problem else api.open_data(path)
-        except MidchartError as error:
-            problem = str(error)
-        if problem or opened is None:
+        if problem:
             st.warning(for_screen(problem), title=f"{for_screen(name)} cannot be opened")
         else:
+            opened = api.open_data(path)
             label = f"**{for_screen(name)}** {counts(opened)} · {permitted(opened.manifest)}"
             navigation.link("data", label, query_params={"cohort": name})
     more = len(cohorts) - MOST

@@ -302,7 +302,7 @@ def test_the_deciding_judge_comes_first_and_every_judge_is_named_by_its_title():
     first, second = html.index("by Exact values (offline)"), html.index("Token overlap (offline): ")
     assert html.index(">failed</span>") < first < second
     assert "token_overlap" not in html
-    assert "The judges differ" in html and "Deciding judge: Exact values (offline)" in html
+    assert "by Exact values (offline), which decides" in html
     unjudged = replace(CHOICE, gold=None)
     html = first_screen(replace(quoted, verdicts={}), choice=unjudged)
     assert "mc-verdict" not in html and "Reference answer" not in html

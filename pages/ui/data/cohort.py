@@ -293,7 +293,7 @@ def _change_use(name: str, path: str, manifest: api.Manifest) -> None:
 
 
 def weights() -> None:
-    """The weights the program can use: a table, and the command for each that is missing."""
+    """The weights the program can use, and the command for each that is missing."""
     frame = pd.DataFrame(api.models())
     how = frame["how"].fillna("").map(lambda how: f"installed ({how})" if how else "installed")
     shown = pd.DataFrame(
@@ -301,17 +301,13 @@ def weights() -> None:
          "size (MB)": frame["size_mb"], "used by": frame["used_by"]}
     )  # fmt: skip
     alt = "Models: installed or not, size, and what uses them"
-    tables.table(shown, "models", alt, download=frame)
-    missing = frame[~frame["here"]].to_dict("records")
-    if missing:
-        st.write(
-            "Nothing is downloaded automatically. Run a model's command with network access, or "
-            "copy its folder to the path shown."
-        )
-    for model in missing:
-        name, where = for_screen(model["name"]), for_screen(model["where"])
-        st.caption(f"**{name}**, {model['size_mb']:,} MB, goes to {where}")
+    tables.table(shown, "models", alt, download=frame, opens=lambda row, _: st.session_state.update(
+        model=row))  # fmt: skip
+    st.caption("Nothing is downloaded automatically. Click a model for the command that gets it.")
+    if (row := st.session_state.get("model")) is not None:
+        model = frame.iloc[row]
         st.code(model["command"], language=None, wrap_lines=True)
+        st.caption(f"With network access; or copy its folder to {for_screen(model['where'])}")
 
 
 def components() -> None:

@@ -373,7 +373,6 @@ def cards(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -> 
     rows = "".join(_card(choice, view, pieces) for view in views)
     return marks.block(
         f'<table class="mc-by-arm"><caption>{caption}</caption><tbody>{rows}</tbody></table>'
-        f"{_judges_differ(views)}"
     )
 
 
@@ -494,10 +493,10 @@ def _verdict(view: ArmView) -> str:
         return ""
     first, *others = view.verdicts.items()
     html = marks.outcome_html(first[1].outcome, first[1].refusal)
-    return f"{html}<small>by {_judge_words(*first)}</small>" + "".join(
-        f"<small>{_judge_words(name, verdict, verdict.outcome)}</small>"
-        for name, verdict in others
-        if verdict.outcome != first[1].outcome
+    differ = [one for one in others if one[1].outcome != first[1].outcome]
+    decides = ", which decides" if differ else ""
+    return f"{html}<small>by {_judge_words(*first)}{decides}</small>" + "".join(
+        f"<small>{_judge_words(name, verdict, verdict.outcome)}</small>" for name, verdict in differ
     )
 
 
@@ -505,15 +504,6 @@ def _judge_words(name: str, verdict: api.Verdict, outcome: str = "") -> str:
     words = ": ".join(filter(None, (api.title("judge", name), outcome)))
     why = marks.shortened(verdict.reason or verdict.raw, SHORT)
     return for_screen(f"{words} ({why})" if why else words, html=True)
-
-
-def _judges_differ(views: Sequence[ArmView]) -> str:
-    """Which judge decides, once for all arms, where judges differ."""
-    for view in views:
-        outcomes = {name: verdict.outcome for name, verdict in view.verdicts.items()}
-        if note := marks.deciding_html(outcomes, next(iter(outcomes), "")):
-            return note
-    return ""
 
 
 # What an answer means for the person it is about

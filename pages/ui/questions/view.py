@@ -92,11 +92,7 @@ def new_set(cohort: str) -> None:
     """The form for a new question set, or why the viewer cannot save one."""
     if problem := lacking(api.save_question_set):
         st.caption(problem)
-    else:
-        _new(cohort)
-
-
-def _new(cohort: str) -> None:
+        return
     st.write(
         "One question a line; or a file: text, JSON, or a table (TSV, CSV) with a column "
         "`question`. The set is saved with the cohort, in its private folder."

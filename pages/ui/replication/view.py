@@ -229,12 +229,9 @@ def _effect(row: Row, name: str) -> str:
     """An effect with its interval or p, in points or in the unit of its figures."""
     if row[name] is None:
         return "–"
-    points = row["unit"] in ("share", "points")
-    scale, digits = (100 if row["unit"] == "share" else 1), (1 if points else 3)
-    ends = [row[f"{name}_{end}"] for end in ("low", "high") if row[f"{name}_{end}"] is not None]
-    text = marks.signed(scale * row[name], digits) + (" points" if points else "")
-    if ends:
-        text += f" [{', '.join(marks.signed(scale * end, digits) for end in ends)}]"
+    unit, times = ("", 1.0) if row["unit"] == "number" else ("points", UNITS[row["unit"]][1])
+    ends = [row[name], row[f"{name}_low"], row[f"{name}_high"]]
+    text = api.with_interval(*(None if end is None else times * end for end in ends), unit)
     return text if row[f"{name}_p"] is None else f"{text}, {marks.p_value(row[f'{name}_p'])}"
 
 

@@ -11,7 +11,7 @@ cut from the prompt), dashed "dropped"; evidence has a thick border in another c
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -206,23 +206,6 @@ def ended_html(ended: str | None) -> str:
     """How an answer ended; nothing where it ended by itself or that is not known."""
     words = ENDS.get(ended or "")
     return f'<span class="mc-verdict mc-open-word">{words}</span>' if words else ""
-
-
-def deciding_html(outcomes: Mapping[str, str], judge: str) -> str:
-    """Which judge decides where judges disagree; nothing where they agree.
-
-    ``outcomes``: judge → outcome; ``judge``: the one that decides, "" where none does.
-    """
-    if len(set(outcomes.values())) < 2:
-        return ""
-    words = "The judges differ. "
-    if any(api.split_label(name)[0] == "token_overlap" for name in outcomes):
-        words += "Token overlap counts shared words, so it can accept an incorrect value. "
-    words += (
-        f"Deciding judge: {api.title('judge', judge)}" if judge in outcomes else "No deciding judge"
-    )
-    text = for_screen(words, html=True)
-    return f'<div class="mc-muted">{text}; compare with the reference answer.</div>'
 
 
 # Numbers: percentages have one decimal, p values three, intervals are [low, high]. A share is a
