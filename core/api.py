@@ -44,9 +44,7 @@ FUNCTIONS: Mapping[str, str] = {
         "unconfirmed_permissions unread"
     ),
     "services.components": "default_reader folders gate_cards members",
-    "services.curve": (
-        "attention_map curve curve_bin curve_choices curve_locations forecast_sequences"
-    ),
+    "services.curve": ("attention_map curve curve_bin curve_choices forecast_sequences"),
     "services.import_cohort": "cohort_name import_cohort remove_cohort",
     "services.other_values": "other_values",
     "services.questions": (

@@ -1,6 +1,5 @@
 """Forecast: models that differ only in their attention, compared on laboratory forecasts."""
 
-import streamlit as st
 
 from midchart.pages.ui import navigation, state
 from midchart.pages.ui.forecast.attention import OFFER, draw, open_variant
@@ -16,7 +15,5 @@ def extras(shown: kit.Shown) -> list[kit.Extra]:
 
 if state.runs((OFFER.kind,)):
     kit.page((OFFER.kind,), "forecast", extras, open_variant)
-    with st.expander("Train and compare again"):
-        OFFER.start()
 else:
     OFFER.empty()

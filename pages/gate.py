@@ -16,8 +16,6 @@ if state.runs((view.OFFER.kind,)):
     kit.page((view.OFFER.kind,), "gate", lambda _: OWN)
     navigation.link("patient", "The gate's scores on a patient's chart",
                     icon=":material/arrow_forward:", query_params={"heat": "qccs"})  # fmt: skip
-    with st.expander("Train and compare again"):
-        view.OFFER.start()
 else:
     view.OFFER.empty()
     for extra in OWN:

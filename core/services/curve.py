@@ -6,7 +6,6 @@ import threading
 from typing import Any
 
 from midchart.core.access import RunRef, needs
-from midchart.core.cohorts.gold import evidence_locations, gold_under
 from midchart.core.errors import InputError, UnknownName
 from midchart.core.experiments.curve.rows import (
     MEANS,
@@ -23,7 +22,7 @@ from midchart.core.experiments.curve.tables import (
 )
 from midchart.core.loaders.check import position_in_words, resolve_position
 from midchart.core.protocol import Protocol
-from midchart.core.results.tables import location_table, pick
+from midchart.core.results.tables import pick
 from midchart.core.runs.directory import find_run
 from midchart.core.services.runs import run_cohort
 from midchart.core.stats.positions import BINS, bins_of
@@ -104,18 +103,6 @@ def curve(
             row |= {"status": "failed", "reason": str(error)}
         rows.append(row)
     return tables_of(rows)
-
-
-@needs("viewer")
-def curve_locations(cohort: Cohort, position: str = _AUTO) -> list[dict[str, Any]]:
-    """How the evidence of the questions of a curve was located, and how often locating it by its
-    text is wrong where the cohort gives exact spans
-    (:func:`midchart.core.results.tables.location_table`)."""
-    observed, why = _observed(cohort, None)
-    position = why["used"] if position == _AUTO else position
-    located = gold_under(cohort, observed.protocol)
-    rows = evidence_locations(located, observed.asked, observed.protocol, (position,))
-    return location_table(rows[position])
 
 
 @needs("viewer")

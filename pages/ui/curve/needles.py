@@ -5,7 +5,6 @@ so only its position changes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -18,9 +17,7 @@ from midchart.pages.ui.arms import questions
 from midchart.pages.ui.curve.observed import no_questions
 from midchart.pages.ui.results import kit
 from midchart.pages.ui.runs import presets
-from midchart.pages.ui.shared import messages
 from midchart.pages.ui.shared.marks import for_screen, missing
-from midchart.pages.ui.shared.pickers import segments
 
 KIND = "needles"
 
@@ -43,32 +40,16 @@ FACT = presets.Offer(
     "changes.",
     _cohorts,
 )
-MOVED = {
-    "A synthetic fact": FACT,
-    "The note with the evidence": replace(FACT, file="real_position.toml"),
-}
-
-
-def _start() -> None:
-    moved = segments(
-        "At every depth", list(MOVED), "needle_moved", persist_state="session",
-        help="A synthetic fact inserted into a record, or the real note that holds the evidence of "
-        "one of its questions, among other notes of the record; the dates of notes stay.",
-    )  # fmt: skip
-    MOVED[moved].start()
 
 
 def needles() -> None:
     """The needle runs of this installation: what depth does, and the items behind a number."""
     if not state.runs((KIND,)):
-        with messages.empty(FACT.title, FACT.about):
-            _start()
+        FACT.empty()
         return
     shown = kit.page((KIND,), "curve", opens=open_cell)
     if shown is not None:
         _items(shown.run, {name: str(shown.chosen[name]) for name in ("label", "reader", "judge")})
-    with st.expander("Run needles again"):
-        _start()
 
 
 def open_cell(_: kit.Shown, view: api.View, key: Mapping[str, Any]) -> None:

@@ -120,9 +120,6 @@ def observed() -> None:
             st.caption(for_screen(line))
     groups = state.of_cohort(cohort, _curve, replace(choice, value=ALL), choice.by)
     _groups(name, choice, curve, groups)
-    if located := state.of_cohort(cohort, api.curve_locations, choice.position):
-        st.header("How the evidence was located", anchor=False)
-        kit.draw_rows(name, _view("located", "location", located), located)
 
 
 def _curve(cohort: api.Cohort, choice: PickedCurve, by: str = "") -> dict[str, Any]:

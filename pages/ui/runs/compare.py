@@ -204,23 +204,12 @@ def _differences(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
 
 
 def sentence(rows: Sequence[Row], run: str, baseline: str) -> str:
-    """In how many comparisons a run has which verdict by the primary judge, and in how many another
-    judge has another one."""
-    primary = rows[0]["judge"]
-    verdicts = {
-        (row["arm"], row["reader"]): row["verdict"] for row in rows if row["judge"] == primary
-    }
-    others = {
-        pair for row in rows if row["verdict"] != verdicts.get(pair := (row["arm"], row["reader"]))
-    }
-    counts = Counter(verdicts.values())
-    words = ", ".join(
-        f"{for_screen(verdict or 'not judged')} in {n}" for verdict, n in counts.items()
-    )
-    judge = f" (judge: {for_screen(api.title('judge', primary))})" if primary else ""
+    """In how many comparisons a run has which verdict by the primary judge."""
+    judge = rows[0]["judge"]
+    counts = Counter(row["verdict"] or "not judged" for row in rows if row["judge"] == judge)
+    words = ", ".join(f"{for_screen(verdict)} in {n}" for verdict, n in counts.items())
+    by = f", judge: {for_screen(api.title('judge', judge))}" if judge else ""
     return (
-        f"**{for_screen(run)}** against **{for_screen(baseline)}**, {rows[0]['measure']}, "
-        f"in {api.counted(len(verdicts), 'comparison')}: {words} "
-        f"(at Holm-adjusted p below .05){judge}."
-        + (f" In {len(others)}, another judge has another verdict." if others else "")
+        f"**{for_screen(run)}** against **{for_screen(baseline)}**, {rows[0]['measure']}, in "
+        f"{api.counted(counts.total(), 'comparison')}: {words} (at Holm-adjusted p below .05{by})."
     )
