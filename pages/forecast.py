@@ -1,6 +1,5 @@
 """Forecast: models that differ only in their attention, compared on laboratory forecasts."""
 
-
 from midchart.pages.ui import navigation, state
 from midchart.pages.ui.forecast.attention import OFFER, draw, open_variant
 from midchart.pages.ui.results import kit
