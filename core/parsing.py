@@ -34,6 +34,7 @@ LONGEST_LINE = 64 << 20
 """Bytes of one line of a file that is read line by line."""
 LONGEST_NAME = 255
 """Bytes of a file's name that Linux and macOS take."""
+_CONTAINERS = dict, list
 _INTEGER = 1 << 63
 _LONG_NUMBER = "holds a whole number of more than 64 bits"
 
@@ -151,15 +152,15 @@ def check_document(
 
 
 def _too_deep(value: Any) -> bool:
-    level = [value]
+    level = [value] if isinstance(value, dict | list) else []
     for _ in range(DEEPEST):
         level = [
             child
             for node in level
-            if isinstance(node, dict | list)
             for child in (node.values() if isinstance(node, dict) else node)
+            if isinstance(child, _CONTAINERS)
         ]
-    return any(isinstance(node, dict | list) for node in level)
+    return bool(level)
 
 
 def _without_surrogates(value: Any) -> Any:

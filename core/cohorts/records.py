@@ -160,9 +160,10 @@ def in_one_zone(id: str, entries: Sequence[Entry], log: LoadLog) -> Sequence[Ent
     zoned = [time for time in times if time.tzinfo is not None]
     if not zoned:
         return entries
-    by_clock = sorted(zoned, key=lambda time: time.replace(tzinfo=None))
+    zones = Counter(time.tzinfo for time in zoned)
+    by_clock = sorted(zoned, key=lambda time: time.replace(tzinfo=None)) if len(zones) > 1 else []
     moved = len(zoned) == len(times) and by_clock != sorted(by_clock)
-    ((zone, _),) = Counter(time.tzinfo for time in zoned).most_common(1)
+    ((zone, _),) = zones.most_common(1)
     if moved:
         offset = f"{times[0].astimezone(zone):%z}"
         log.warn(

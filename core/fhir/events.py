@@ -298,7 +298,7 @@ class ResourceReader:
         if "contained" not in resource:
             return self._own_entries(resource, line) if _is_read(resource) else []
         around = self._contained
-        inside = list(objects(resource.get("contained")))
+        inside = objects(resource.get("contained"))
         self._contained = around | {f"#{clean(one.get('id'))}": one for one in inside}
         direct = self._own_entries(resource, line) if _is_read(resource) else []
         known = len(self.problems)
@@ -326,7 +326,7 @@ class ResourceReader:
         packed = msgspec.json.encode(resource)  # searched faster than its objects
         elements = {name: value for name, value in resource.items() if name != "contained"}
         extended = elements if b'xtension"' in packed else {}
-        status, words = status_of(resource, tuple(extension_codes(extended)))
+        status, words = status_of(resource, [*extension_codes(extended)] if extended else ())
         if status is Status.RETRACTED:
             self.problems.append(words)
             return []
@@ -346,7 +346,7 @@ class ResourceReader:
         added = [] if end is not None else [*_until(resource, form, words)]
         after = [*self._answers(resource)] if kind == "QuestionnaireResponse" else []
         after += self._attached(elements) if b'"contentType"' in packed and not is_document else ()
-        after += extension_texts("", extended)
+        after += extension_texts("", extended) if extended else ()
         elements_said = {name: value for name, value in resource.items() if name not in _UNSAID}
         about = (msgspec.json.encode(elements_said), status, words, tuple(added), tuple(after))
         *content, is_silent = _content(*about, named, end is not None)
@@ -515,9 +515,12 @@ def _not_read(titles: Iterable[str], author: str, problem: str) -> str:
 
 def _earliest(resource: Resource, paths: Iterable[str]) -> datetime | None:
     """The first moment at the first of the paths that has one."""
-    there = (path for path in paths if path in resource or "." in path)
-    times = (moment(one) for path in there for one in values(resource, path))
-    return next(filter(None, times), None)
+    for path in paths:
+        if path.partition(".")[0] in resource:
+            for one in values(resource, path):
+                if time := moment(one):
+                    return time
+    return None
 
 
 def _named(resource: Resource, form: _Form) -> tuple[str, str]:

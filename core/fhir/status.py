@@ -52,8 +52,10 @@ def status_of(resource: Resource, more: Sequence[str] = ()) -> tuple[Status, str
     if more:
         return max(classify(more), status_of(resource), key=itemgetter(0))
     status, words = classify(_codes(resource))
-    terms = (clean(resource.get(name)) for name in ("status", "docStatus"))
-    return status, words or next(filter(REVISED.__contains__, terms), "")
+    for name in () if words else ("status", "docStatus"):
+        if (term := clean(resource.get(name))) in REVISED:
+            return status, term
+    return status, words
 
 
 def _codes(resource: Resource) -> Iterator[str]:
@@ -105,12 +107,13 @@ def _is_known(extension: Resource) -> bool:
 def unknown_modifier(resource: Resource, anywhere: bool) -> str:
     """The reason why a resource must not be read, or "".
 
-    ``anywhere``: whether modifier extensions inside of its elements are looked for.
+    ``anywhere``: whether it holds modifier extensions, itself or in its elements.
     """
     if resource.get("implicitRules"):
         return "follows rules that are not known here (implicitRules)"
-    stated = resource.get("modifierExtension")
-    held = below(resource) if anywhere else [("", resource)]
+    if not anywhere:
+        return ""
+    stated, held = resource.get("modifierExtension"), below(resource)
     modifiers = (one for _, inside in held for one in objects(inside.get("modifierExtension")))
     if not all(map(_is_known, modifiers)) or (stated and not isinstance(stated, list)):
         return "has a modifier extension, which may change its meaning"

@@ -60,14 +60,14 @@ def items(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def objects(value: Any) -> Iterator[Resource]:
+def objects(value: Any) -> list[Resource]:
     """The objects of a JSON array, or a single object; nothing for anything else."""
-    return (item for item in items(value) if isinstance(item, dict))
+    return [item for item in items(value) if isinstance(item, dict)]
 
 
 def first_object(value: Any) -> Resource:
     """The first object of an element; an empty one where there is none."""
-    return next(objects(value), {})
+    return next(iter(objects(value)), {})
 
 
 def values(resource: Resource, path: str) -> list[Any]:
@@ -127,7 +127,7 @@ def concept(value: Any) -> tuple[str, str]:
         return "", clean(value)
     if isinstance(value.get("concept"), dict):  # R5's CodeableReference
         return concept(value["concept"])
-    codings = list(objects(value.get("coding"))) or [value]
+    codings = objects(value.get("coding")) or [value]
     code = next(filter(None, map(_coded, codings)), "")
     displays = (clean(one.get("display")) for one in codings)
     text = distinct_texts((clean(value.get("text")), *displays))
@@ -280,7 +280,7 @@ def timing(value: Any) -> str:
 def dosage(dose: Any) -> str:
     """A dosage in full: the text as written, and what its parts add."""
     stated = first_object(dose)
-    rates = list(objects(stated.get("doseAndRate"))) or [stated]
+    rates = objects(stated.get("doseAndRate")) or [stated]
 
     def labelled(label: str, *names: str, of: Iterable[Resource] = (stated,)) -> Iterator[str]:
         texts = (shown(one.get(name)) for one in of for name in names)
