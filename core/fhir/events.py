@@ -716,6 +716,5 @@ def _until(resource: Resource, form: _Form, words: str) -> Iterator[str]:
 
 def _visit(resource: Resource) -> str:
     """The id of the encounter that a resource refers to."""
-    held = items(resource.get("encounter")) + values(resource, "context.encounter")
-    about = held or items(resource.get("context"))
-    return reference(next(iter(about), None)).rpartition("/")[2]
+    held = resource.get("encounter") or values(resource, "context.encounter")
+    return reference(held or resource.get("context")).rpartition("/")[2]

@@ -67,7 +67,7 @@ def objects(value: Any) -> list[Resource]:
 
 def first_object(value: Any) -> Resource:
     """The first object of an element; an empty one where there is none."""
-    return next(iter(objects(value)), {})
+    return value if isinstance(value, dict) else next(iter(objects(value)), {})
 
 
 def values(resource: Resource, path: str) -> list[Any]:
@@ -159,17 +159,16 @@ def codes(value: Any) -> Iterator[str]:
             yield one
         elif isinstance(one, dict):
             for coding in (*objects(one.get("coding")), one):
-                yield from map(clean, (coding.get("code"), coding.get("display")))
-            yield clean(one.get("text"))
+                yield from (clean(coding[name]) for name in ("code", "display") if name in coding)
+            if "text" in one:
+                yield clean(one["text"])
 
 
 def reference(value: Any) -> str:
     """The reference of a Reference element; an identifier alone as ``Type?identifier=system|v``."""
-    value = next(iter(items(value)), None)
-    if not isinstance(value, dict):
-        return ""
-    if clean(value.get("reference")):
-        return clean(value["reference"])
+    value = first_object(value)
+    if stated := clean(value.get("reference")):
+        return stated
     identifier = value.get("identifier")
     if not isinstance(identifier, dict) or not clean(identifier.get("value")):
         return ""
