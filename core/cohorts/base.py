@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,6 +21,7 @@ from midchart.core.cohorts.records import (
     PatientEntries,
     Questions,
     ReadRecords,
+    read_question_tables,
 )
 from midchart.core.storage.sources import DEEP, Source
 from midchart.core.types import Cohort, Manifest
@@ -79,7 +81,7 @@ class CohortLoader(ABC):
 
 class RecordLoader(CohortLoader):
     """A format of records. Subclasses write ``read_file`` and set ``suffix`` and ``marks``, or
-    write ``read`` and ``accepts``.
+    write ``enter`` and ``accepts``.
 
     ``suffix`` and ``marks``: the ending (lower case), or endings, of the format's files, and texts
     that the first ``sniffed`` bytes of each hold.
@@ -109,26 +111,32 @@ class RecordLoader(CohortLoader):
         head = file.start(self.sniffed)
         return all(mark in head for mark in self.marks)
 
-    def read_file(self, file: Source, patients: PatientEntries, questions: Questions) -> None:
-        """Enter a file into ``patients`` and ``questions``.
+    def read_file(self, file: Source, patients: PatientEntries) -> None:
+        """Enter the records and questions of a file.
 
         Parts that cannot be read enter ``patients.log``; raises DataError where nothing of the file
         can be read.
         """
         raise NotImplementedError
 
+    def enter(self, place: Source, patients: PatientEntries) -> Sequence[Source]:
+        """Enter the files at ``place``; gives the tables of questions about their records."""
+        for file in self.files(place):
+            with patients.log.reading(file):
+                self.read_file(file, patients)
+        return ()
+
     def read(self, place: Source, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """Records and questions at ``place``, a file or folder of the cohort's folder.
 
         Parts that cannot be read enter ``log``; raises DataError where no record can be read.
         """
-        patients, questions = PatientEntries(log), Questions()
-        for file in self.files(place):
-            with log.reading(file):
-                self.read_file(file, patients, questions)
+        patients = PatientEntries(log)
+        tables = self.enter(place, patients)
         records = patients.records(self.by_time)
         if not records:
             raise log.nothing_read(place.own_name, f"holds no {self.unit}")
+        questions = read_question_tables(tables, records, log) if tables else patients.questions
         return records, questions
 
     def load(self, path: str) -> Cohort:

@@ -207,6 +207,8 @@ class PatientEntries:
 
     def __init__(self, log: LoadLog) -> None:
         self.log = log
+        self.questions = Questions()
+        """Those of the same files."""
         self.entries: dict[str, list[Entry]] = {}
         self.facts: dict[str, dict[str, str]] = {}
         """Demographics by patient, as the source states them."""
@@ -447,18 +449,6 @@ def read_question_tables(files: Iterable[Source], records: ReadRecords, log: Loa
             table = read_table(file, QUESTION_COLUMNS, log, _QUESTION_NAMES)
             rows += _with_plain_ids(table, file.name, log)
     return read_questions(rows, records, log)
-
-
-def read_with_questions(
-    patients: PatientEntries, place: Source, what: str, tables: Iterable[Source] | None = None
-) -> tuple[ReadRecords, Questions]:
-    """The records of all patients, and the questions of ``tables`` (None: :func:`tables_in`);
-    raises DataError where there is none, as ``place`` "holds no" ``what``."""
-    records = patients.records()
-    if not records:
-        raise patients.log.nothing_read(place.own_name, f"holds no {what}")
-    files = tables_in(place) if tables is None else tables
-    return records, read_question_tables(files, records, patients.log)
 
 
 def _with_plain_ids(rows: Sequence[TableRow], name: str, log: LoadLog) -> Sequence[TableRow]:

@@ -146,7 +146,7 @@ class Benchmark(RecordLoader):
         """A question's reference and evidence; raises ValueError where it cannot be used."""
         return filled(self.answer, asked), ()
 
-    def read_file(self, file: Source, patients: PatientEntries, questions: Questions) -> None:
+    def read_file(self, file: Source, patients: PatientEntries) -> None:
         """Enter all records and questions; what cannot be used is skipped with its reason."""
 
         @contextmanager
@@ -175,7 +175,7 @@ class Benchmark(RecordLoader):
                     with usable(f"question {n} of {self.unit} {stated}", one):
                         place = f"{stated}-{one.get('order', 0)}"
                         more = {"record": patients.ids[key], "number": n, "file": file.name}
-                        self._enter({**one, **more}, place, notes, questions, log)
+                        self._enter({**one, **more}, place, notes, patients.questions, log)
 
     def _enter(
         self, asked: Fields, place: str, notes: Sequence[Entry], to: Questions, log: LoadLog

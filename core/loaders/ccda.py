@@ -18,14 +18,7 @@ from midchart.core.cohorts.files import LoadLog, xml_kind
 from midchart.core.cohorts.identity import Demographics, Key, People, record_names
 from midchart.core.cohorts.manifest import column_settings
 from midchart.core.cohorts.parallel import each_file
-from midchart.core.cohorts.records import (
-    Entry,
-    PatientEntries,
-    Questions,
-    ReadRecords,
-    entry,
-    read_with_questions,
-)
+from midchart.core.cohorts.records import Entry, PatientEntries, entry, tables_in
 from midchart.core.documents.ccda_entries import code_text, date_of, each, inside, joined
 from midchart.core.documents.ccda_sections import (
     document_time,
@@ -160,7 +153,7 @@ class Ccda(RecordLoader):
     title = "C-CDA documents (XML; sections as notes)"
     source = "C-CDA"
     suffix, deep = (".xml", ".ccd", ".ccda", ".cda", ".txt"), True
-    unit = "document"
+    unit = "document that can be read"
 
     def files(self, place: Source) -> list[Source]:
         """The documents; text files among them only where each is one, else they are notes."""
@@ -174,8 +167,9 @@ class Ccda(RecordLoader):
         """Whether the root element at the head of a file is a clinical document."""
         return xml_kind(file) == "cda"
 
-    def read(self, place: Source, log: LoadLog) -> tuple[ReadRecords, Questions]:
+    def enter(self, place: Source, patients: PatientEntries) -> list[Source]:
         """Records of the documents' patients, and the questions of tables in the folder."""
+        log = patients.log
         files = each_file(self.files(place), log, _read_file)
         documents = [document for _, inside_file in files for document in inside_file]
         setting = column_settings(place.root, log).get(PATIENTS)
@@ -194,7 +188,6 @@ class Ccda(RecordLoader):
             )
         out_of_date, of_the_patient = _replaced(same), {one.name for one in same}
         names = record_names(one.key for one in documents)
-        patients = PatientEntries(log)
         for one in documents:
             reason = ""
             if one.name not in of_the_patient:
@@ -214,7 +207,7 @@ class Ccda(RecordLoader):
                 patients.facts[names[one.key]] = held | one.facts
         _warn_of_dates(documents, log)
         people.name_shared(names)
-        return read_with_questions(patients, place, "document that can be read")
+        return tables_in(place)
 
 
 def _warn_of_dates(documents: Sequence[_CcdaDocument], log: LoadLog) -> None:

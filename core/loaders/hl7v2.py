@@ -18,13 +18,7 @@ from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.identity import Demographics, Key, People, record_names
 from midchart.core.cohorts.parallel import each_file
-from midchart.core.cohorts.records import (
-    Entry,
-    PatientEntries,
-    Questions,
-    ReadRecords,
-    read_with_questions,
-)
+from midchart.core.cohorts.records import Entry, PatientEntries, tables_in
 from midchart.core.documents.hl7v2_segments import Hl7Message, messages_of
 from midchart.core.documents.payloads import cell_text, payload_text
 from midchart.core.errors import DataError
@@ -40,27 +34,27 @@ class Hl7v2(RecordLoader):
     title = "HL7 v2 messages (ORU, MDM, ADT, VXU; one or many a file)"
     source = "HL7 v2"
     suffix = (".hl7", ".hl7v2", ".txt", ".dat", ".msg", ".er7", ".oru", ".mdm", ".adt")
-    deep = True
+    deep, unit = True, "message about a patient"
 
     def has_marks(self, file: Source) -> bool:
         """Whether a file begins with the head of a message or of a batch."""
         head = file.start(64).replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe\x0b\r\n ")
         return re.match(rb"(?:MSH|FHS|BHS)[^\w\s]", head) is not None
 
-    def read(self, place: Source, log: LoadLog) -> tuple[ReadRecords, Questions]:
+    def enter(self, place: Source, patients: PatientEntries) -> list[Source]:
         """The messages' patients, and the questions of tables in the folder."""
-        people, messages = People(log), list[tuple[Key, str, list[Entry]]]()
+        log, messages = patients.log, list[tuple[Key, str, list[Entry]]]()
+        people = People(log)
         for file, read in each_file(self.files(place), log, partial(_read_file, log)):
             messages += _about_patients(file.name, read, people, log)
         names = record_names(key for key, *_ in messages)
-        patients = PatientEntries(log)
         for key, name, entries in messages:
             patients.add(names[key], name, *entries)
             patients.name(names[key], key[1], name)
             facts = {"birthdate": people.of(key).born, "gender": people.of(key).sex}
             patients.facts[names[key]] = {n: v for n, v in facts.items() if v}
         people.name_shared(names)
-        return read_with_questions(patients, place, "message about a patient")
+        return tables_in(place)
 
 
 _Read = tuple[str, str, tuple[Key, Demographics] | None, list[Entry], int, Counter[str], list[str]]

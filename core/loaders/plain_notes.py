@@ -30,15 +30,7 @@ from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.identity import Demographics, People
 from midchart.core.cohorts.manifest import column_settings
 from midchart.core.cohorts.parallel import each_file
-from midchart.core.cohorts.records import (
-    Entry,
-    PatientEntries,
-    Questions,
-    ReadRecords,
-    entry,
-    read_with_questions,
-    tables_in,
-)
+from midchart.core.cohorts.records import Entry, PatientEntries, entry, tables_in
 from midchart.core.cohorts.tables import (
     DELIMITERS,
     TABLES,
@@ -252,7 +244,7 @@ class PlainNotes(RecordLoader):
 
     name = "plain_notes"
     title = "plain notes (CSV or JSONL with patient_id, time, text; or .txt, .pdf, .rtf, .html)"
-    source = "plain notes"
+    source, unit = "plain notes", "note"
 
     def accepts(self, place: Source) -> bool:
         """A table that names patient_id and text, a note's file, or a folder with either; PDF and
@@ -266,9 +258,9 @@ class PlainNotes(RecordLoader):
         others = [f for f in inside if f.is_file() and f not in notes and f.ending not in TABLES]
         return any(f.ending == ".txt" for f in notes) or bool(notes and not others)
 
-    def read(self, place: Source, log: LoadLog) -> tuple[ReadRecords, Questions]:
+    def enter(self, place: Source, patients: PatientEntries) -> list[Source]:
         """All notes and questions."""
-        patients, people = PatientEntries(log), People(log)
+        log, people = patients.log, People(patients.log)
         settings, undated = column_settings(place.root, log), 0
         questions = [table for table in tables_in(place) if not _is_table(table)]
         encodings: dict[str, list[str]] = {}
@@ -299,7 +291,7 @@ class PlainNotes(RecordLoader):
                 f"{undated} text files have no date — name them YYYY-MM-DD….txt to give them a "
                 "time position"
             )
-        return read_with_questions(patients, place, "note", questions)
+        return questions
 
 
 def _text_note(log: LoadLog, file: Source) -> tuple[Entry, str]:

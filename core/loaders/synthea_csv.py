@@ -11,17 +11,7 @@ from dataclasses import dataclass
 
 from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.columns import ISO
-from midchart.core.cohorts.files import LoadLog
-from midchart.core.cohorts.records import (
-    Entry,
-    PatientEntries,
-    Questions,
-    ReadRecords,
-    entry,
-    read_with_questions,
-    tables_in,
-    with_end,
-)
+from midchart.core.cohorts.records import Entry, PatientEntries, entry, tables_in, with_end
 from midchart.core.cohorts.tables import DELIMITERS, TableRow, header_of, leave_out, read_table
 from midchart.core.documents.payloads import cell_shown
 from midchart.core.loaders import LOADERS
@@ -81,7 +71,7 @@ class SyntheaCsv(RecordLoader):
 
     name = "synthea_csv"
     title = "Synthea CSV (patients.csv, encounters.csv, observations.csv, …)"
-    source = "Synthea"
+    source, unit = "Synthea", "patient"
 
     def accepts(self, place: Source) -> bool:
         """A folder with ``patients.csv`` in Synthea's columns and another of its tables."""
@@ -90,10 +80,10 @@ class SyntheaCsv(RecordLoader):
         named = {*map(str.upper, _PATIENT_COLUMNS)} <= {*map(str.upper, header)}
         return named and bool(tables.keys() & _TABLES)
 
-    def read(self, place: Source, log: LoadLog) -> tuple[ReadRecords, Questions]:
+    def enter(self, place: Source, patients: PatientEntries) -> list[Source]:
         """All rows by patient, and the questions of other tables."""
-        patients, tables = PatientEntries(log), _tables(place)
-        for table, file in tables.items():
+        log = patients.log
+        for table, file in _tables(place).items():
             if table == PATIENTS or table in _TABLES:
                 with log.reading(file):
                     _read(table, file, patients)
@@ -101,8 +91,7 @@ class SyntheaCsv(RecordLoader):
                 log.opened.add(file)
                 log.account(file.name, "tables", total=1, shown=0, reasons={"administration": 1})
         known = {*_TABLES, *_ADMINISTRATION, PATIENTS}
-        others = [file for file in tables_in(place) if file.stem.lower() not in known]
-        return read_with_questions(patients, place, "patient", others)
+        return [file for file in tables_in(place) if file.stem.lower() not in known]
 
 
 def _tables(place: Source) -> dict[str, Source]:
