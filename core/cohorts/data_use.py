@@ -104,7 +104,7 @@ def generated() -> frozenset[str]:
     """Digests of the cohorts that the program generated for this account."""
     try:
         lines = list(read_lines(_generated_file()))
-    except (OSError, MidchartError):
+    except MidchartError:
         return frozenset()
     return frozenset(str(line["digest"]) for line in lines if "digest" in line)
 

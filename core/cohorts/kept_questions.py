@@ -16,6 +16,7 @@ import csv
 import dataclasses
 import io
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -97,14 +98,9 @@ def _replayed(
     the file cannot be read.
     """
     records: dict[str, Record] = {}
-    try:
-        for line in read_lines(file):
-            try:
-                apply(records, line)
-            except (KeyError, TypeError, ValueError, OverflowError, InputError):
-                continue
-    except OSError as error:
-        raise DataError(file.name, None, f"cannot be read ({error.strerror})") from None
+    for line in read_lines(file):
+        with suppress(KeyError, TypeError, ValueError, OverflowError, InputError):
+            apply(records, line)
     return records
 
 

@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
+from os.path import lexists
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from midchart.core.errors import DataError, WorkFailed
 from midchart.core.parsing import check_document, read_json
 from midchart.core.regular_files import open_regular
 from midchart.core.storage.files import sync_folder
+from midchart.core.storage.sources import reading_file
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -94,16 +96,11 @@ def encode(line: Mapping[str, Any]) -> bytes:
 def read_lines(path: Path, model: TypeAdapter[Any] | None = None) -> Iterator[dict[str, Any]]:
     """The complete lines of a file that are JSON objects, in order; none where there is no file.
 
-    Raises DataError for a line that ``model`` does not accept.
+    Raises DataError where it cannot be read and for a line that ``model`` does not accept.
     """
-    try:
-        opened = open_regular(path)
-    except FileNotFoundError:
+    if not lexists(path):
         return
-    except OSError as error:
-        reason = f"cannot be read ({error.strerror})"
-        raise DataError(path.name, None, reason, "restore the file") from None
-    with opened as file:
+    with reading_file(path.name), open_regular(path) as file:
         for number, line in enumerate(file, 1):
             record = None
             with suppress(DataError):  # a killed writer's partial line
