@@ -164,18 +164,16 @@ def test_a_run_gives_its_golden_outputs(
     expected = json.loads((GOLDEN / f"{spec.stem}.json").read_text())
     run = finished_run(spec)
     assert list(differences(expected, outputs(run, place[0]))) == []
-    tables = call("report", run, "--json")["tables"]
+    tables = json.loads((place[0] / f"export-{run}" / "report.json").read_text())["tables"]
     without = place[0] / f"without-{run}"
     call("export", run, "--out", str(without), "--without-text", "--rows-only", "--json")
-    # Another installation takes the export, a third one that without text.
-    for export, data in ((place[0] / f"export-{run}", "elsewhere"), (without, "third")):
-        monkeypatch.setenv("MIDCHART_DATA", str(place[0] / data))
-        assert call("import", str(export), "--json")["run"] == run
-        brought = call("report", run, "--json")
-        assert brought["items"] == expected["items"]
-        assert {name: figures(rows) for name, rows in brought["tables"].items()} == {
-            name: figures(rows) for name, rows in tables.items()
-        }
+    monkeypatch.setenv("MIDCHART_DATA", str(place[0] / "elsewhere"))
+    assert call("import", str(without), "--json")["run"] == run
+    brought = call("report", run, "--json")
+    assert brought["items"] == expected["items"]
+    assert {name: figures(rows) for name, rows in brought["tables"].items()} == {
+        name: figures(rows) for name, rows in tables.items()
+    }
 
 
 @pytest.mark.slow

@@ -23,13 +23,10 @@ FOLDS = 3
 
 
 @pytest.fixture(scope="module")
-def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A cohort and the folder of a gate cross-fitted on it by the program."""
-    place = tmp_path_factory.mktemp("folds")
-    gate_cohort.make(place / "cohort")
-    result = api.make_gate(place / "cohort", place / "gate", folds=FOLDS)
-    assert len(result["folds"]) == FOLDS
-    return place / "cohort", place / "gate"
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("folds") / "cohort"
+    gate_cohort.make(folder)
+    return folder
 
 
 def patients_of_card(folder: Path) -> set[str]:
@@ -39,8 +36,9 @@ def patients_of_card(folder: Path) -> set[str]:
 
 
 @pytest.mark.slow
-def test_each_patient_is_held_out_once_and_scored_by_that_gate(fitted: tuple[Path, Path]) -> None:
-    cohort, gate = open_cohort(fitted[0]), fitted[1]
+def test_each_patient_is_held_out_once_and_scored_by_that_gate(place: Path, tmp_path: Path) -> None:
+    cohort, gate = open_cohort(place), tmp_path / "gate"
+    assert len(api.make_gate(place, gate, folds=FOLDS)["folds"]) == FOLDS
     asked = {i.record_id for i in cohort.instructions}
     cards = [patients_of_card(folder) for folder in sorted(gate.iterdir())]
     assert all(sum(id not in card for card in cards) == 1 for id in asked)
@@ -54,10 +52,8 @@ def test_each_patient_is_held_out_once_and_scored_by_that_gate(fitted: tuple[Pat
     assert seen_by("qccs", gate, cohort, "") == []
 
 
-def test_patients_who_are_asked_the_same_question_are_in_one_fold(
-    fitted: tuple[Path, Path],
-) -> None:
-    cohort = open_cohort(fitted[0])
+def test_patients_who_are_asked_the_same_question_are_in_one_fold(place: Path) -> None:
+    cohort = open_cohort(place)
     patients = sorted({i.record_id for i in cohort.instructions})
     pairs = {id: n // 2 for n, id in enumerate(patients)}
     asked = [
@@ -79,10 +75,10 @@ def test_evidence_as_positives_are_the_sentences_that_hold_it() -> None:
 
 
 def test_without_validation_all_of_the_training_share_is_trained_on(
-    fitted: tuple[Path, Path], tmp_path: Path
+    place: Path, tmp_path: Path
 ) -> None:
-    asked = {i.record_id for i in open_cohort(fitted[0]).instructions}
-    api.make_gate(fitted[0], tmp_path / "gate", validation=False)
+    asked = {i.record_id for i in open_cohort(place).instructions}
+    api.make_gate(place, tmp_path / "gate", validation=False)
     card = json.loads((tmp_path / "gate" / "gate.json").read_text())
     split = card["split"]
     assert split["validation"] == [] and card["temperature"] == 1.0

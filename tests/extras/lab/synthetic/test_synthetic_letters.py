@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midchart.core import api
-from midchart.core.cohorts.demo import DEMOS, install
+from midchart.core.cohorts.demo import DEMOS, Included, install
+from midchart.core.loaders.open import open_cohort
 from midchart.core.text import count_tokens, event_text, one_line
 from midchart.core.types import Event
 from midchart.extras.lab.demos import SIZES as SIZES_OF
@@ -26,17 +26,13 @@ from tests.extras.lab.synthetic.test_synthetic import _R, _S
 from tests.support.run_helpers import ROOT
 from tests.support.synthetic_files import digest, evidence_spans, tsv_rows, xml_events
 
-SIZES = {
-    "demo": (*SIZES_OF["clinical"], MIXED),
-    "demo-letters": (*SIZES_OF["letters"], LETTERS),
-}
+COHORTS: dict[str, Included] = {"demo": "clinical", "demo-letters": "letters"}
 
 
-@pytest.fixture(scope="module", params=SIZES)
+@pytest.fixture(scope="module", params=COHORTS)
 def cohort(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("letters") / request.param
-    patients, events, dress = SIZES[request.param]
-    make_clinical(out, patients, events, dress=dress)
+    install(COHORTS[request.param], out)
     return out
 
 
@@ -128,9 +124,9 @@ def test_a_quarter_of_the_questions_is_longer_than_the_published_join_reads(ques
 
 
 def test_the_cohort_opens_with_every_piece_of_evidence_in_place(cohort, questions) -> None:
-    checked = api.check(cohort)
-    assert (checked["gold"], checked["unlocated"]) == (len(questions), 0)
-    assert (checked["skipped"], checked["warnings"]) == ([], [])
+    opened = open_cohort(cohort)
+    assert all(opened.gold[one.id].spans for one in opened.instructions)
+    assert (len(opened.gold), opened.skipped, opened.warnings) == (len(questions), [], [])
 
 
 def test_letters_are_wrapped_at_seventy_two_to_eighty_columns(cohort, records) -> None:
