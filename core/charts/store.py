@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from midchart.core import regular_files
 from midchart.core.charts.analysis import (
     COLUMNS,
     EVIDENCE,
@@ -165,14 +166,10 @@ def open_charts(folder: Path, path: str, tag: Callable[[LoadLog], Manifest]) -> 
     )
 
 
-def write_charts(
-    cohort: Cohort, folder: Path, admitted: Callable[[str, int], bool] = lambda id, bytes: True
-) -> None:
-    """Write the store of a cohort that a loader has opened; each record is read once.
+def write_charts(cohort: Cohort, folder: Path) -> None:
+    """Write the store of a cohort that a loader has opened; each record is read and analysed once.
 
-    ``admitted`` is asked of a record's id before it is read, and with the bytes to be computed on
-    before it is analysed; others are over a limit. Raises DataError where no record can be read,
-    OSError where the store cannot be written.
+    Raises DataError where no record can be read, OSError where the store cannot be written.
     """
     snippets: dict[str, list[tuple[str, ...]]] = {}
     for source in _sources(cohort).values():
@@ -181,12 +178,13 @@ def write_charts(
 
     def rows(id: str) -> tuple[_Rows, _Located] | DataError:
         try:
-            if not admitted(id, 0):
+            if not regular_files.watched(f"record {id}", 0):
                 raise DataError(f"record {id}", None, OVER_LIMIT, "split it")
             record = cohort.records[id]
         except DataError as error:
             return error
-        admitted(id, _ANALYSIS * sum(len(event.text) for event in record.events))
+        size = sum(len(event.text) for event in record.events)
+        regular_files.watched(f"record {id}", _ANALYSIS * size)
         located = [(one, located_rows(record, one)) for one in snippets.get(id, ())]
         return _rows_of(record) | analysis_rows(record), located
 

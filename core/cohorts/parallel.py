@@ -6,13 +6,14 @@ the same by any number of processes.
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
-from multiprocessing.connection import Connection, wait
+from itertools import chain, cycle, islice
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -26,8 +27,8 @@ Result = TypeVar("Result")
 
 processes = 1
 """Processes among which this one divides work; a conversion sets it."""
-_PARTS = 1 << 12
-"""Parts of the work at most; a pipe holds their numbers."""
+_AHEAD = 1 << 20
+"""Bytes of results that a process may be ahead of the others."""
 
 
 def report(message: Mapping[str, Any]) -> None:
@@ -73,9 +74,10 @@ def each(
 ) -> Iterator[Result]:
     """What ``work`` gives of each item, in order; it may enter parts of the input in ``log`` and
     change nothing else. Processes are forked at the call, if this one has one thread."""
-    results = map(work, items)
-    if min(processes, len(items)) > 1 and len([*Path("/proc/self/task").iterdir()]) == 1:
-        results = _divided(items, work, log)
+    results, count = map(work, items), min(processes, len(items))
+    if count > 1 and len([*Path("/proc/self/task").iterdir()]) == 1:
+        shares = [partial(_work, items[first::count], work, log) for first in range(count)]
+        results = _in_turn([Connection(fork(share)[1]) for share in shares], len(items), log)
     return _counted(what, results, len(items))
 
 
@@ -85,71 +87,43 @@ def _counted(what: str, results: Iterator[Result], planned: int) -> Iterator[Res
         report({"read": [what, done, planned]})
 
 
-def _divided(
-    items: Sequence[Item], work: Callable[[Item], Result], log: LoadLog
-) -> Iterator[Result]:
-    size = 1 + len(items) // _PARTS
-    parts = [items[at : at + size] for at in range(0, len(items), size)]
-    # A pipe of the parts' numbers, of which each process takes the next one.
-    numbers, writing = os.pipe()
-    os.write(writing, b"".join(number.to_bytes(4, "little") for number in range(len(parts))))
-    os.close(writing)
-    child = partial(_work, numbers, parts, work, log)
-    ends = [Connection(fork(child)[1]) for _ in range(min(processes, len(parts)))]
-    os.close(numbers)
-    return _joined(ends, len(parts), log)
-
-
 def _work(
-    numbers: int,
-    parts: Sequence[Sequence[Item]],
-    work: Callable[[Item], Result],
-    log: LoadLog,
-    writing: int,
+    items: Sequence[Item], work: Callable[[Item], Result], log: LoadLog, writing: int
 ) -> NoReturn:
-    """Do parts until none is left, and end this process."""
+    """Do the items of one process, and end it."""
     global processes, report
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _AHEAD)
     with Connection(writing) as end:
         processes, report = 1, end.send
         log.take()
         try:
-            while number := os.read(numbers, 4):
-                part = int.from_bytes(number, "little")
-                done = [(work(item), log.take()) for item in parts[part]]
+            for item in items:
+                result = work(item), log.take()
                 signal.setitimer(signal.ITIMER_REAL, 0)  # it may wait for who reads
-                end.send((part, done))
+                end.send(result)
         except (BrokenPipeError, MemoryError):  # nobody reads by now, or it is over a limit
             os._exit(1)
-        except Exception as error:  # noqa: BLE001 - a loader's; its text may quote a record
+        except Exception as error:  # noqa: BLE001 - a loader's
             end.send(type(error).__name__)
     os._exit(0)
 
 
-def _joined(ends: list[Connection], parts: int, log: LoadLog) -> Iterator[Any]:
-    """The results of parts in order. Where a process ends in the middle of one, this one reports
-    where that was and ends as well."""
+def _in_turn(ends: Sequence[Connection], planned: int, log: LoadLog) -> Iterator[Any]:
+    """The results of processes, one of each in turn. Where one has ended before its result, this
+    process reports at what that was and ends as well."""
     report({"at": ""})
-    held: dict[int, Any] = {}
-    at: dict[Connection, Mapping[str, Any]] = {}
-    for number in range(parts):
-        while number not in held:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            for end in wait(ends) if ends else os._exit(1):
-                try:
-                    match end.recv():
-                        case int(part), done:
-                            held[part] = done
-                            at.pop(end, None)
-                        case str(failure):
-                            raise failure_of(failure)
-                        case place:
-                            at[end] = place
-                except EOFError:
-                    ends.remove(end)
-                    if end in at:
-                        report(at[end])
-                        os._exit(1)
+    for end in islice(cycle(ends), planned):
+        place = {"at": ""}
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        try:
+            while isinstance(message := end.recv(), dict):
+                place = message
+        except EOFError:
+            report(place)
+            os._exit(1)
+        if isinstance(message, str):
+            raise failure_of(message)
         allow_seconds()
-        for result, entered in held.pop(number):
-            log.join(entered)
-            yield result
+        result, entered = message
+        log.join(entered)
+        yield result

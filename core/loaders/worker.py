@@ -123,9 +123,12 @@ def _lines(pipe: int) -> Iterator[bytes]:
     while."""
     begun = b""
     while True:
-        data = os.read(pipe, 1 << 16) if select([pipe], [], [], _QUIET_S)[0] else b"{}\n"
+        if not select([pipe], [], [], _QUIET_S)[0]:
+            yield b"{}"
+            continue
+        data = os.read(pipe, 1 << 16)
         *lines, begun = (begun + data).split(b"\n")
-        yield from takewhile(bytes.strip, lines)
+        yield from takewhile(bool, lines)
         if not data or b"" in lines:
             return
 
@@ -230,10 +233,10 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
     def report(message: Mapping[str, Any]) -> None:
         print(json.dumps(message), file=reports)
 
-    def opening(path: str, bytes: int) -> bool:
-        parallel.report({"at": path})
+    def opening(name: str, bytes: int) -> bool:
+        parallel.report({"at": name})
         allow_seconds(bytes)
-        return path not in excluded
+        return name not in excluded
 
     parallel.report = report
     regular_files.watched = opening
@@ -241,8 +244,7 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
     assert isinstance(loader, RecordLoader)
     cohort = loader.content(place, request["named"])
     cohort.skipped.extend(left_out)
-    cohort = replace(cohort, unconfined=unconfined)
-    write_charts(cohort, folder, lambda id, bytes: opening(f"record {id}", bytes))
+    write_charts(replace(cohort, unconfined=unconfined), folder)
 
 
 def _serve(reports: IO[str]) -> None:

@@ -70,30 +70,27 @@ def events(run: str) -> list[dict]:
     return [json.loads(line) for line in folder_of(run).events.read_text().splitlines()]
 
 
-def test_the_next_run_starts_when_the_previous_ends_without_a_status_call(cohort, hold):
-    runs = [enqueue(small(cohort, name=f"number {i}")) for i in range(2)]
-    numbers = {row["run"]: (row["status"], row["queue_number"]) for row in status()}
-    assert numbers[runs[0]] == ("running", None)
-    assert numbers[runs[1]] == ("queued", 1)
-    hold.unlink()
-    # Only the disk is looked at: no call of this process starts anything.
-    until(lambda: all(folder_of(run).done.exists() for run in runs), "both are done")
-    spans = [(events(run)[0]["time"], events(run)[-1]["time"]) for run in runs]
-    assert spans[0][1] <= spans[1][0], "one at a time, in order"
-    assert [len(rows(run, "answers")) for run in runs] == [4] * 2
-    assert not waiting()
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="nothing of it is promised elsewhere")
 @pytest.mark.parametrize(("reader", "confined"), [("test_echo", True), ("test_calling", False)])
-def test_a_run_whose_plan_names_no_server_reaches_no_network(cohort, monkeypatch, reader, confined):
+def test_the_next_run_starts_without_a_status_call_and_one_without_a_server_reaches_no_network(
+    cohort, hold, monkeypatch, reader, confined
+):
     with socket.create_server(("127.0.0.1", 0)) as server:
         monkeypatch.setenv("TEST_READER_CALLS", str(server.getsockname()[1]))
-        runs = [enqueue(small(cohort, seed=seed, readers=[reader])) for seed in (1, 2)]
+        runs = [enqueue(small(cohort, name=f"number {i}", readers=[reader])) for i in range(2)]
+        numbers = {row["run"]: (row["status"], row["queue_number"]) for row in status()}
+        assert numbers[runs[0]] == ("running", None)
+        assert numbers[runs[1]] == ("queued", 1)
+        hold.unlink()
+        # Only the disk is looked at: no call of this process starts anything.
         until(lambda: all(folder_of(run).done.exists() for run in runs), "both are done")
-    for run in map(status, runs):
-        reasons = {row["reason"] for row in rows(run["run"], "answers")}
-        assert run["unreachable"] == confined == ("PermissionError" in str(reasons))
+    spans = [(events(run)[0]["time"], events(run)[-1]["time"]) for run in runs]
+    assert spans[0][1] <= spans[1][0], "one at a time, in order"
+    assert not waiting()
+    for run in runs:
+        reasons = [row["reason"] for row in rows(run, "answers")]
+        assert len(reasons) == 4
+        assert sum("PermissionError" in str(reason) for reason in reasons) == 4 * confined
+        assert status(run)["unreachable"] == confined
 
 
 def test_a_killed_worker_keeps_its_rows_and_the_next_run_starts(cohort, hold):
