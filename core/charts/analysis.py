@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from midchart.core.bm25 import BM25Index
-from midchart.core.charts.arrays import TEXT, Columns, RecordTables
+from midchart.core.charts.arrays import TEXT, Columns, numbers, open_table, texts
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest
 from midchart.core.regular_files import read_regular
@@ -46,12 +46,20 @@ def evidence_key(number: int, snippets: Sequence[str]) -> str:
     return digest(str(number), *_LOCATING, *snippets)
 
 
-class Analysis(RecordTables):
-    """The tables of a store, and what was computed of its records."""
+class StoreTables:
+    """The tables of a store's folder, of which ``records`` says where the rows of each record end
+    in every other one, in a column of its name. Raises as :func:`open_table`."""
 
     def __init__(self, folder: Path, columns: Columns) -> None:
-        super().__init__(folder, columns)
-        self._folder = folder
+        self._folder, self._tables = folder, {name: open_table(folder, name) for name in columns}
+        self.records = self._tables["records"]
+        names = columns.keys() - {"records"}
+        self.ends = {name: [0, *numbers(self.records, name).tolist()] for name in names}
+
+    def rows(self, table: str, number: int) -> Any:
+        """The rows of a record, without a copy."""
+        start, end = self.ends[table][number : number + 2]
+        return self._tables[table].slice(start, end - start)
 
     @cached_property
     def evidence(self) -> dict[str, Any]:
@@ -67,7 +75,7 @@ class RecordAnalysis:
     asked for.
     """
 
-    analysis: Analysis
+    tables: StoreTables
     number: int
 
     def sentences(self, record: Record, rule: tuple[str, ...]) -> tuple[Sentence, ...] | None:
@@ -75,12 +83,12 @@ class RecordAnalysis:
         rule."""
         if rule != _SENTENCES:
             return None
-        rows = self.analysis.rows("sentences", self.number)
+        rows = self.tables.rows("sentences", self.number)
         names = ("event", "start", "end", "tokens", "piece")
         cut: list[Sentence] = []
         last, text, count = -1, "", 0
         for order, start, end, tokens, piece, title in zip(
-            *(rows.numbers(name).tolist() for name in names), rows.texts("title"), strict=True
+            *(numbers(rows, name).tolist() for name in names), texts(rows, "title"), strict=True
         ):
             if order != last:
                 last, text, count = order, event_text(record.events[order]), 0
@@ -95,15 +103,15 @@ class RecordAnalysis:
         """The BM25 index of all sentences; None under another rule."""
         if rule != _BM25:
             return None
-        terms, postings = (self.analysis.rows(of, self.number) for of in ("terms", "postings"))
-        first, last = self.analysis.ends["sentences"][self.number : self.number + 2]
-        starts = np.concatenate([[0], terms.numbers("end")])
-        parts = postings.numbers("document"), postings.numbers("part")
-        return BM25Index.stored(last - first, terms.texts("term"), starts, *parts)
+        terms, postings = (self.tables.rows(of, self.number) for of in ("terms", "postings"))
+        first, last = self.tables.ends["sentences"][self.number : self.number + 2]
+        starts = np.concatenate([[0], numbers(terms, "end")])
+        parts = numbers(postings, "document"), numbers(postings, "part")
+        return BM25Index.stored(last - first, texts(terms, "term"), starts, *parts)
 
     def located(self, rule: tuple[str, ...], snippets: tuple[str, ...]) -> Located | None:
         """Where snippets are in the record; None for others than those of its questions."""
-        stored = self.analysis.evidence.get(evidence_key(self.number, snippets))
+        stored = self.tables.evidence.get(evidence_key(self.number, snippets))
         return None if stored is None or rule != _LOCATING else msgspec.convert(stored, Located)
 
 

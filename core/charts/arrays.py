@@ -66,48 +66,22 @@ class TableWriter:
         self._writer.close()
 
 
-class ArrowTable:
-    """A table of a file, mapped into memory; raises OSError or ValueError where it is damaged."""
+def open_table(folder: Path, table: str) -> Any:
+    """A table of a folder, mapped into memory; raises OSError or ValueError where it is damaged."""
+    import pyarrow as arrow
 
-    def __init__(self, path: Path) -> None:
-        import pyarrow as arrow
-
-        with arrow.memory_map(str(path)) as mapped:
-            self._table = arrow.ipc.open_file(mapped).read_all()
-
-    def __len__(self) -> int:
-        return self._table.num_rows
-
-    def part(self, start: int, end: int) -> ArrowTable:
-        """The rows from ``start`` to ``end``, without a copy."""
-        part = object.__new__(ArrowTable)
-        part._table = self._table.slice(start, end - start)
-        return part
-
-    def numbers(self, column: str) -> Numbers:
-        """The numbers of a column."""
-        return self._table.column(column).to_numpy()
-
-    def texts(self, column: str) -> list[str]:
-        """The texts of a column."""
-        return [
-            str(text, "utf-8", "surrogatepass") for text in self._table.column(column).to_pylist()
-        ]
+    with arrow.memory_map(str(_file(folder, table))) as mapped:
+        return arrow.ipc.open_file(mapped).read_all()
 
 
-class RecordTables:
-    """The tables of a folder, of which ``records`` says where the rows of each record end in every
-    other one, in a column of its name. Raises as :class:`ArrowTable`."""
+def numbers(table: Any, column: str) -> Numbers:
+    """The numbers of a column."""
+    return table.column(column).to_numpy()
 
-    def __init__(self, folder: Path, columns: Columns) -> None:
-        self._tables = {name: ArrowTable(_file(folder, name)) for name in columns}
-        self.records = self._tables["records"]
-        names = (name for name in columns if name != "records")
-        self.ends = {name: [0, *self.records.numbers(name).tolist()] for name in names}
 
-    def rows(self, table: str, number: int) -> ArrowTable:
-        """The rows of a record."""
-        return self._tables[table].part(*self.ends[table][number : number + 2])
+def texts(table: Any, column: str) -> list[str]:
+    """The texts of a column."""
+    return [str(text, "utf-8", "surrogatepass") for text in table.column(column).to_pylist()]
 
 
 @contextmanager

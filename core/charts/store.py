@@ -22,13 +22,13 @@ from midchart.core import regular_files
 from midchart.core.charts.analysis import (
     COLUMNS,
     EVIDENCE,
-    Analysis,
     RecordAnalysis,
+    StoreTables,
     analysis_rows,
     evidence_key,
     located_rows,
 )
-from midchart.core.charts.arrays import TEXT, Columns, writing_tables
+from midchart.core.charts.arrays import TEXT, Columns, numbers, texts, writing_tables
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.gold import LazyGold
 from midchart.core.cohorts.parallel import each
@@ -98,14 +98,13 @@ class ChartRecords(NamedRecords):
     """
 
     def __init__(self, folder: Path, aliases: Mapping[str, str | None]) -> None:
-        self.folder = folder
-        self._tables = Analysis(folder, _COLUMNS)
+        self._tables = StoreTables(folder, _COLUMNS)
         records = self._tables.records
-        super().__init__(records.texts("id"), aliases)
-        self._digests, self._sources = records.texts("digest"), records.texts("source")
+        super().__init__(texts(records, "id"), aliases)
+        self._digests, self._sources = texts(records, "digest"), texts(records, "source")
         self.counts = {
             "events": np.diff(self._tables.ends["events"]),
-            **{name: records.numbers(name) for name in ("tokens", "undated")},
+            **{name: numbers(records, name) for name in ("tokens", "undated")},
         }
         self._cache: LRU[Record] = LRU(_CACHED, lambda record: len(record.events))
 
@@ -118,18 +117,18 @@ class ChartRecords(NamedRecords):
         rows = zip(
             (
                 None if micros == _NO_TIME else _EPOCH + timedelta(microseconds=micros)
-                for micros in events.numbers("time").tolist()
+                for micros in numbers(events, "time").tolist()
             ),
-            *map(events.texts, _TEXTS),
-            (None if line == _NO_LINE else line for line in events.numbers("line").tolist()),
-            events.texts("author"),
+            *(texts(events, name) for name in _TEXTS),
+            (None if line == _NO_LINE else line for line in numbers(events, "line").tolist()),
+            texts(events, "author"),
             strict=True,
         )
         return Record(
             id,
             tuple([Event(order, *row) for order, row in enumerate(rows)]),
             self._digests[number],
-            tuple(zip(facts.texts("name"), facts.texts("value"), strict=True)),
+            tuple(zip(texts(facts, "name"), texts(facts, "value"), strict=True)),
             self._sources[number],
             RecordAnalysis(self._tables, number),
         )
