@@ -248,11 +248,8 @@ def labelled(cohort: Cohort) -> LabelledData:
 def readable_tasks(data: LabelledData) -> Iterator[str]:
     """Tasks whose labels can be read; the others are skipped parts of the cohort."""
     for task in data.tasks:
-        try:
+        with data.log.skipping():
             data.labels(task)
-        except DataError as error:
-            data.log.skip_error(error)
-        else:
             yield task
 
 

@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element, tostring
@@ -150,13 +151,10 @@ def _documents(source: Source, name: str, reasons: Reasons) -> Iterator[tuple[An
 
 def _holds_lines(first: bytes, second: bytes) -> bool:
     """Whether a JSON file has a resource on its first line, and further lines."""
-    if not second.strip().startswith((b"{", b"[")):
-        return False
-    try:
+    with suppress(DataError):
         read_json(first, "")
-    except DataError:
-        return False
-    return True
+        return second.strip().startswith((b"{", b"["))
+    return False
 
 
 def names_type(source: Source, unread: bool = True) -> bool:

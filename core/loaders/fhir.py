@@ -20,8 +20,6 @@ from pydantic import ValidationError
 
 from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.files import LoadLog, xml_kind
-from midchart.core.cohorts.kept_questions import QUESTIONS_FILE, SETS_FILE
-from midchart.core.cohorts.manifest import FILE
 from midchart.core.cohorts.records import (
     Entry,
     Questions,
@@ -58,8 +56,6 @@ from midchart.core.loaders import LOADERS
 from midchart.core.storage.sources import DEEP, Source, name_parts
 from midchart.core.types import Cohort, Record, Skip
 
-_NO_PART = frozenset((FILE, QUESTIONS_FILE, SETS_FILE))
-"""Files of a cohort's folder that Midchart writes."""
 _TYPE_NAMES = frozenset(kind.lower() for kind in (*READ, *NOT_CLINICAL, "Patient", "Medication"))
 
 
@@ -127,17 +123,17 @@ class Fhir(RecordLoader):
 
     def accepts(self, place: Source) -> bool:
         """Whether a file names a resourceType, or is FHIR in XML."""
-        return any(_is_fhir(file, unread=False) for file in _files(place))
+        return any(_is_fhir(file, unread=False) for file in place.entries(DEEP))
 
     def files(self, place: Source) -> list[Source]:
         """The files that name a resourceType or are FHIR in XML, also those in sub-folders."""
-        return list(filter(_is_fhir, _files(place)))
+        return list(filter(_is_fhir, place.entries(DEEP)))
 
     def read(self, place: Source, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """All resources indexed by patient."""
-        index, resources = ResourceIndex(log), set(self.files(place))
-        for file in _files(place):
-            if file in resources:
+        index = ResourceIndex(log)
+        for file in filter(Source.is_file, place.entries(DEEP)):
+            if _is_fhir(file):
                 with log.reading(file):
                     folder = _folder(index, file)
                     for member, at in read_members(file, index.skipped):
@@ -163,17 +159,11 @@ class Fhir(RecordLoader):
         return records, read_question_tables(tables_in(place), records, log)
 
 
-def _files(place: Source) -> list[Source]:
-    """A file, or those of a folder and of its sub-folders that Midchart did not write."""
-    inside = filter(Source.is_file, place.entries(DEEP))
-    return [file for file in inside if file.own_name not in _NO_PART]
-
-
 def _is_fhir(file: Source, unread: bool = True) -> bool:
     """Whether a file holds FHIR; ``unread`` of one of its endings that may not be opened."""
     if file.ending == ".xml":
-        return xml_kind(file) == "fhir"
-    return file.ending in SUFFIXES and names_type(file, unread)
+        return file.is_file() and xml_kind(file) == "fhir"
+    return file.ending in SUFFIXES and file.is_file() and names_type(file, unread)
 
 
 def _folder(index: ResourceIndex, file: Source) -> Scope:

@@ -61,19 +61,18 @@ def find_loader(path: str | Path) -> CohortLoader:
 
 def _why_not(source: Source) -> tuple[str, str]:
     """Reason and remedy for what no loader reads."""
-    place = source.path
-    zips = sorted(place.glob("*.zip")) if place.is_dir() else []
+    zips = [file.name for file in source.entries() if file.ending == ".zip"]
     if len(zips) > 1:
-        return f"holds {len(zips)} zip files", f"name one of them, as {zips[0].name}"
-    if place.is_dir() and (place / "metadata" / "codes.parquet").exists():
+        return f"holds {len(zips)} zip files", f"name one of them, as {zips[0]}"
+    if source.within("metadata/codes.parquet").exists():
         return "holds the metadata of MEDS and no events", "add data/*.parquet"
     # What it holds, by the endings of files, and the first file that is near to a format.
     files = list(islice(filter(Source.is_file, source.entries(DEEP)), _MOST_FILES))
     endings = Counter(file.path.suffix.lower() or "no ending" for file in files)
     most = ", ".join(f"{n:,} {ending}" for ending, n in endings.most_common(_MOST_ENDINGS))
     seen = f"the folder holds files ({most})" if files else "the folder holds no file"
-    if place.is_file():
-        seen = f"it is a file of {place.stat().st_size:,} bytes ({place.suffix or 'no ending'})"
+    if source.is_file():
+        seen = f"it is a file of {source.size:,} bytes ({source.path.suffix or 'no ending'})"
     near = ((file.own_name, name) for file in files if (name := _nearest(file)))
     known = "known: " + "; ".join(LOADERS.get(name).title for name in LOADERS.names())  # pyright: ignore
     remedy = next((f"{file} is nearest to {name}; {known}" for file, name in near), known)

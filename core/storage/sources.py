@@ -37,8 +37,6 @@ LARGEST_ZIP_FILE = 4 << 30
 """Bytes of a file of a zip that is read, uncompressed."""
 DAMAGED = "is damaged or no gzip file"
 _DAMAGES = (EOFError, zlib.error, gzip.BadGzipFile)
-_NO_FILE = (errno.EXDEV, errno.ENODEV, errno.EISDIR, errno.ETIME)
-"""Errors of :func:`open_regular` for what may not be opened as a cohort's file."""
 _REASONS = {
     errno.ENOENT: ("there is no such file", "check the path"),
     errno.EACCES: ("may not be read", "give yourself read permission"),
@@ -50,6 +48,12 @@ _REASONS = {
     errno.ENXIO: ("is a pipe, socket or device", "move it out of the cohort"),
     errno.ETIME: (OVER_LIMIT, "split it"),
 }
+
+_NOT_OPENED = {
+    DAMAGED,
+    *(_REASONS[n][0] for n in (errno.EXDEV, errno.ENODEV, errno.EISDIR, errno.ETIME)),
+}
+"""Of what is damaged, or may not be opened as a cohort's file."""
 
 
 def data_error(error: OSError, name: str) -> DataError:
@@ -224,14 +228,12 @@ class Source:
         """The first bytes of it; none of what is damaged or may not be opened as a cohort's
         file."""
         try:
-            with open_regular(self.path) as file:
-                return (gzip.GzipFile(fileobj=file) if self._is_packed else file).read(length)
-        except _DAMAGES:
-            return b""
-        except OSError as error:
-            if error.errno in _NO_FILE:
+            with self.open() as file:
+                return file.read(length)
+        except DataError as error:
+            if error.reason in _NOT_OPENED:
                 return b""
-            raise data_error(error, self.name) from None
+            raise
 
     def text(self) -> str:
         """Its text in UTF-8 without a byte-order mark, line ends unchanged."""
