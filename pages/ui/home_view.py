@@ -46,7 +46,7 @@ def picture() -> None:
         page, address = picker.results_of(run)
         chart.show(
             figure, f"{api.funnel_sentence(rows)} {api.figure_alt(estimates, view, measure)}",
-            "home_funnel", styled=True,
+            "home_funnel",
             opens=lambda *_: navigation.on_click(page, **address, view="lost"),
         )  # fmt: skip
     synthetic = ""

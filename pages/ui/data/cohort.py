@@ -150,7 +150,7 @@ def _positions(name: str, positions: list[dict[str, Any]]) -> None:
     figure.update_yaxes(visible=False)
     highest = deciles[int(counts.argmax())]
     alt = f"Bar chart: questions by decile of evidence position; most from {highest} %."
-    chart.show(figure, alt, "positions")
+    chart.show(figures.style(figure), alt, "positions")
 
 
 def _balance(name: str, check: dict[str, Any]) -> None:

@@ -153,7 +153,7 @@ def claims(rows: Sequence[Row], view: api.View) -> None:
         picture, numbers = st.tabs(kit.TABS)
         with picture:
             alt = api.figure_alt(estimates, view, measure)
-            chart.show(figure, alt, "paper_claims", styled=True)
+            chart.show(figure, alt, "paper_claims")
     with numbers:
         kit.draw_rows("paper", replace(view, measures=()), list(map(_in_full, rows)))
     untested = [row for row in rows if row["verdict"] == api.UNTESTED]

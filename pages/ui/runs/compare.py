@@ -94,13 +94,7 @@ def compare(chosen: Sequence[str]) -> None:
     )
     for note in diff["notes"]:
         st.warning(for_screen(note))
-    names = [row["name"] for row in diff["runs"]]
-    titles = {
-        row["run"]: row["name"]
-        if names.count(row["name"]) == 1
-        else f"{row['name']} · {row['run']}"
-        for row in diff["runs"]
-    }
+    titles = picker.names(diff["runs"])
     if diff["results"]:
         _differences(diff["results"], titles)
         _changed([known[run] for run in ordered], titles)

@@ -67,20 +67,12 @@ def names(runs: Iterable[Run]) -> dict[str, str]:
 
 
 def titles(runs: Iterable[Run]) -> dict[str, str]:
-    """Title of each run: time, name, state, origin; and its id where two would be the same.
-
-    The time is first: a narrow screen cuts the end off, and runs often share their names.
-    """
-    texts = {
-        run["run"]: " · ".join(
-            filter(None, (created(run), run["name"], str(run["status"]), origin(run)))
-        )
-        for run in runs
-    }
-    shown = list(texts.values())
-    return {
-        run: text if shown.count(text) == 1 else f"{text} · {run}" for run, text in texts.items()
-    }
+    """Title of each run: time, name, state and origin; the time first, as a narrow screen cuts the
+    end off."""
+    runs = list(runs)
+    known = names(runs)
+    parts = ((r["run"], (created(r), known[r["run"]], r["status"], origin(r))) for r in runs)
+    return {run: " · ".join(filter(None, words)) for run, words in parts}
 
 
 def origin(run: Run, before: str = "") -> str:

@@ -47,21 +47,17 @@ def show(
     figure: go.Figure | Drawing,
     alt: str,
     key: str,
-    styled: bool = False,
     opens: Callable[..., object] | None = None,
 ) -> None:
-    """Draw a figure in Midchart's style; ``alt`` says in words what it shows.
-
-    ``styled``: the figure has the style of the viewer's theme already. ``opens``: what a click on a
-    marker does; it gets the marker's custom data.
-    """
+    """Draw a figure that has its style; ``alt`` says in words what it shows, ``opens`` what a click
+    on a marker does: it gets the marker's custom data."""
 
     def select() -> None:
         if opens and (point := st.session_state[key].get("point")):
             opens(*point)
 
     if not isinstance(figure, Drawing):
-        figure = Drawing.of(figure if styled else figures.style(figure))
+        figure = Drawing.of(figure)
     plot(figure, alt, key, select if opens else None)
     export(figure.figure, alt, key)
 
