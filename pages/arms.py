@@ -6,19 +6,15 @@ from midchart.pages.ui import navigation, state
 from midchart.pages.ui.arms import questions
 from midchart.pages.ui.results import kit
 from midchart.pages.ui.runs import presets
-from midchart.pages.ui.shared import messages
 
 navigation.page("Arms")
 
 if not state.runs(state.COMPARING):
-    with messages.empty(
-        "No run yet",
+    presets.Offer(
+        "arms", presets.FIRST, "Compare a few arms", "No run yet",
         "A run asks every question of a cohort with every arm and judges the answers. This "
-        "page then compares the arms. The demo comparison takes a few minutes.",
-    ):
-        cohort = state.pick_cohort("Cohort")
-        if cohort:
-            presets.demo(cohort, "arms")
+        "page then compares the arms. The demo comparison takes a few minutes.", state.pick_cohort,
+    ).empty()  # fmt: skip
     st.stop()
 
 READ = kit.Extra(questions.VIEW, "Which questions, one by one?", questions.questions)

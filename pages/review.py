@@ -20,7 +20,6 @@ if not runs:
         "then reports each judge's agreement with human reviewers.",
     ):
         navigation.link("home", "Start a run on Home", icon=":material/arrow_forward:")
-        st.caption(view.WITHOUT)
     st.stop()
 known_in_url("run", runs, "run with answers to judge named", f"there are {len(runs)} of them.")
 with navigation.readable("Reviews cannot be shown"):

@@ -86,21 +86,21 @@ def ways_in() -> None:
     """Three doors: a chart, the arms, charts of one's own."""
     doors = (
         ("Look into a chart", "Which sentences were kept for a question, which were lost, and what "
-         "was answered.", "patient", "Open a chart", {}),
+         "was answered.", "patient", "Open a chart"),
         ("Compare ways to select", "Where each of them loses the evidence, question by question.",
-         "arms", "See the comparison", {}),
+         "arms", "See the comparison"),
         ("Bring charts", "FHIR, C-CDA, OMOP, tables or notes; they stay on this machine.",
-         "data", "Import a cohort", {}),
+         "data", "Import a cohort"),
     )  # fmt: skip
-    for column, (title, about, page, label, query) in zip(st.columns(3), doors, strict=True):
+    for column, (title, about, page, label) in zip(st.columns(3), doors, strict=True):
         with column, st.container(border=True, height="stretch"):
             st.header(title, anchor=False)
             st.caption(about)
             if page == "patient":
                 if st.button(label, key="open_patient", type="primary", icon=ARROW):
-                    navigation.switch(page)
+                    navigation.go(page)
             else:
-                navigation.link(page, label, icon=ARROW, query_params=query)
+                navigation.link(page, label, icon=ARROW)
 
 
 def loaded() -> None:

@@ -107,11 +107,6 @@ def declare() -> Page:
     return current
 
 
-def switch(name: str) -> None:
-    """Open one of the pages, by its short name; ends this run of the page."""
-    st.switch_page(_page(place(name)))
-
-
 GOES_TO = "page_that_a_click_opens"
 """Session key of the page that the last click on a table or chart opens, with its address."""
 
@@ -229,11 +224,11 @@ def _arrive(title: str) -> None:
 
 
 def go(page: str, **choices: str) -> None:
-    """Open another page with some of its choices made, such as its cohort."""
+    """Open another page with some of its choices made, such as its cohort; ends this run."""
     title = place(page).title
     for name, value in choices.items():
         st.session_state[_place(name, title)] = value
-    switch(page)
+    st.switch_page(_page(place(page)))
 
 
 def _place(name: str, page: str) -> str:

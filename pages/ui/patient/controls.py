@@ -348,22 +348,8 @@ def choose(
     if not arms:
         st.info("Choose at least one arm.")
         st.stop()
-    gold = cohort.gold.get(instruction.id)
-    choice = Choice(
-        *(
-            key,
-            cohort,
-            record,
-            instruction,
-            gold,
-            arms,
-            reader,
-            tuple(judges),
-            protocol,
-            run,
-            reader_title,
-        )
-    )
+    about = key, cohort, record, instruction, cohort.gold.get(instruction.id)
+    choice = Choice(*about, arms, reader, tuple(judges), protocol, run, reader_title)
     installed, name = state.installed_readers(), reader.partition(" ")[0]
     if run and instruction.question and not model.in_run(choice) and name in installed:
         choice = replace(choice, run="", reader=name, reader_title=installed[name])

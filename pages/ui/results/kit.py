@@ -194,7 +194,12 @@ def _view(
         first = api.view_headline(api.values(rows, view, measure), view, measure, rows)
     variants = tables.choices(tables.frame_of(shown.tables, "inhibition"), "variant")
     headline = first or tables.with_titles("variant", variants, stated.headline)
-    messages.conclude_run(shown.report, headline, place=top)
+    report, items = shown.report, shown.report["items"]
+    below = [f"On {report['origin']}.", report["judge_agreement"]["words"]] if headline else []
+    if report["status"] != "done":  # its figures still change
+        partial_of = f"Partial: {items['done']:,} of {items['planned']:,} items."
+        headline, below = "", [f"{partial_of} A run has no conclusion before it has finished."]
+    messages.conclude(headline, below, top)
     if name in by_page:
         by_page[name].draw(shown)
         return

@@ -56,13 +56,6 @@ MOST_EVIDENCE = 12
 KINDS = tuple(kind["name"] for kind in api.kinds() if kind["answers"])
 WITH_CARDS = tuple(kind["name"] for kind in api.kinds() if kind["cards"])
 """Kinds of run whose questions are dealt as cards by an installed package."""
-OTHERS = tuple(
-    kind["name"] for kind in api.kinds() if not (kind["answers"] or kind["cards"])
-)  # fmt: skip
-WITHOUT = (
-    f"Runs of kind {' and '.join(KINDS)} have answers to judge. Those of kind {', '.join(OTHERS)} "
-    "have none; the human verdicts of a curve are the clinicians' verdicts included in its cohort."
-)
 
 
 # Judging
@@ -116,7 +109,7 @@ def judge(run: dict[str, Any], reviewer: str) -> None:
         st.caption(
             "Which arm, reader and judge an answer belongs to is not shown; identical answers are "
             "one card. The cards shared by all reviewers come first, in an order of your own. Each "
-            "verdict is saved at once under your code; the last one on a card counts. " + WITHOUT
+            "verdict is saved at once under your code; the last one on a card counts."
         )
         if done:
             tables.downloads(

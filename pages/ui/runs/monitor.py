@@ -91,7 +91,7 @@ def _came_to(entry: Run, rows: Mapping[str, Run]) -> dict[str, str]:
     correct, n = each[0]["correct"], each[0]["n"] * (len(each) == 1)
     return {
         "accuracy": f"{marks.percent(correct / n)}, n {n:,}" if n else "",
-        "duration": marks.duration(sums["seconds"]) if sums["seconds"] else "",
+        "duration": api.duration(sums["seconds"]) if sums["seconds"] else "",
         "cost": "" if sums["cost_usd"] is None else f"${sums['cost_usd']:,.2f}",
         "tokens": f"{sums['tokens']:,}" if sums["tokens"] else "",
     }

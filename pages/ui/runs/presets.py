@@ -13,7 +13,7 @@ from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, sign_in, state
 from midchart.pages.ui.runs import panel
 from midchart.pages.ui.shared import messages
-from midchart.pages.ui.shared.marks import duration, for_screen
+from midchart.pages.ui.shared.marks import for_screen
 
 DOCS = navigation.FOLDER.parent / "docs"
 FIRST = "first.toml"
@@ -34,13 +34,6 @@ def spec(file: str, cohort: str = "", name: str = "") -> dict[str, Any]:
             if (arm if isinstance(arm, str) else arm["name"]) in installed
         ]
     return preset
-
-
-def demo(cohort: str, key: str) -> None:
-    """The button of the first comparison: a few arms on a few questions, all offline."""
-    preset = spec(FIRST, cohort, f"first comparison on {cohort}")
-    questions = min(preset["limit"], len(api.open_data(cohort).instructions))
-    button(preset, f"Compare {len(preset['arms'])} arms on {questions} questions", key)
 
 
 @dataclass(frozen=True)
@@ -130,5 +123,5 @@ def time_text(estimate: Mapping[str, Any]) -> str:
     time = estimate["time"]
     if time["seconds"] is None:
         return "Time: unknown until one such run has finished."
-    low, high = map(duration, time["seconds"])
+    low, high = map(api.duration, time["seconds"])
     return f"About {low if low == high else f'{low} to {high}'}, from {time['basis']}."

@@ -240,11 +240,6 @@ def p_value(p: Any) -> str:
     return "no p" if missing(p) else api.p_value(p)
 
 
-def duration(seconds: Any) -> str:
-    """Seconds as "4.2 s", "45 s", "12 min" or "3.5 h"."""
-    return api.duration(float(seconds))
-
-
 def sentence(text: str) -> str:
     """A text with a capital and a full stop; a column's name keeps its small letters."""
     first = text if "_" in text.partition(" ")[0] else f"{text[:1].upper()}{text[1:]}"

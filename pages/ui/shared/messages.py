@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -22,26 +21,6 @@ def conclude(first: str, below: Iterable[str] = (), place: DeltaGenerator | None
 
 def _unbroken(text: str) -> str:
     return for_screen(marks.unbroken(text), html=True)
-
-
-def conclude_run(
-    report: Mapping[str, Any],
-    first: str,
-    below: Iterable[str] = (),
-    place: DeltaGenerator | None = None,
-) -> None:
-    """:func:`conclude` for a finished run; of any other, whose figures still change, a line that it
-    is partial."""
-    if report["status"] == "done":
-        judge = report["judge_agreement"]["words"]
-        conclude(first, [f"On {report['origin']}.", judge, *below] if first else (), place)
-        return
-    items = report["items"]
-    line = (
-        f"Partial: {items['done']:,} of {items['planned']:,} items. A run has no conclusion "
-        "before it has finished."
-    )
-    conclude("", [line], place)
 
 
 def empty(title: str, about: str) -> DeltaGenerator:
