@@ -235,11 +235,23 @@ def worker_environment(gpu: str | None = None) -> dict[str, str]:
         **os.environ,
         "MIDCHART_GPUS": ",".join(gpus()),
         **({} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu}),
+        **_folders(),
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def shared_environment() -> dict[str, str]:
+    """Environment of a worker on another machine: folders that every machine sees. Keys of services
+    are read on its own machine."""
+    return {**_folders(), "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
+
+
+def _folders() -> dict[str, str]:
+    return {
         "MIDCHART_DATA": str(data_folder()),
         "MIDCHART_CACHE": str(cache_folder()),
         "MIDCHART_MODELS": str(models_folder()),
         STATE: str(state_folder()),
-        "PYTHONUNBUFFERED": "1",
     }
 
 

@@ -107,7 +107,7 @@ class RunDirectory:
         return self.path.name
 
     def cluster(self) -> str:
-        """Where its work is done, as :func:`midchart.core.runs.planner.read_cluster` spells it."""
+        """Where its work is done, as :func:`midchart.core.runs.pool.read_cluster` spells it."""
         return self.text(self.cluster_note)
 
     def text(self, file: Path, last: int = 0) -> str:

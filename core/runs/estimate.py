@@ -32,13 +32,11 @@ from midchart.core.runs.planner import (
     chosen,
     destinations,
     find_data,
-    named_cluster,
     open_source,
     permit,
     positioned,
-    read_cluster,
-    require_divisible,
 )
+from midchart.core.runs.pool import named_cluster, read_cluster, require_divisible
 from midchart.core.runs.spec import gathering, read_spec, read_toml
 from midchart.core.runs.status import newest_first
 from midchart.core.storage.jsonl import read_lines

@@ -1,16 +1,7 @@
-"""From a spec to a plan: open the cohort, count the work, check where it is done and text would go.
-
-A place, as the command line says it: "" (here) is the run's own process; "cores" as many processes
-as this machine has cores for it; "ray" a Ray that serves this run alone, listens on loopback and
-uses all of this machine; "ray://HOST:PORT" the cluster whose first machine was started with ``ray
-start --head --port=PORT``.
-"""
+"""From a spec to a plan: open the cohort, count the work, check where text would go."""
 
 from __future__ import annotations
 
-import importlib.util
-import inspect
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -20,8 +11,7 @@ from typing import Any
 from midchart.core import config as settings
 from midchart.core.arms import ARMS
 from midchart.core.egress import EgressCheck, audit, gate_of, read_address
-from midchart.core.egress.owners_list import RAY_PORT
-from midchart.core.errors import DataError, InputError, MissingModel
+from midchart.core.errors import DataError
 from midchart.core.judges import JUDGES
 from midchart.core.loaders.check import resolve_position
 from midchart.core.loaders.open import content_digest, open_cohort, still_allows
@@ -29,47 +19,13 @@ from midchart.core.parsing import user_path
 from midchart.core.provenance import versions
 from midchart.core.readers import READERS
 from midchart.core.registry import Registry
-from midchart.core.runs.experiment import EXPERIMENTS, MADE
+from midchart.core.runs.experiment import EXPERIMENTS, MADE, Experiment
 from midchart.core.runs.job import chosen
-from midchart.core.runs.plan import ComponentSpec, Spec
+from midchart.core.runs.plan import ComponentSpec, Plan, Spec
 from midchart.core.runs.spec import write_toml
 from midchart.core.types import Cohort, Manifest
 
-# Where a run is done.
-
-
-HERE, CORES, LOCAL = "here", "cores", "ray"
 CPU, GPU = "cpu", "gpu"
-_ADDRESS = re.compile(r"ray://(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>\d{1,5}))?/?")
-
-
-def read_cluster(text: str) -> str:
-    """A place in its one spelling, "" for here; raises InputError, MissingModel where Ray is not
-    installed."""
-    if text in ("", HERE, CORES):
-        return "" if text == HERE else text
-    match = _ADDRESS.fullmatch(text)
-    port = int(match["port"] or RAY_PORT) if match else 0
-    if text != LOCAL and (match is None or not 0 < port < 65536):
-        raise InputError(
-            f"a run is done on 'here', 'cores', 'ray' or 'ray://HOST:PORT', not on {text!r}"
-        )
-    if importlib.util.find_spec("ray") is None:
-        raise MissingModel(
-            "a run on Ray needs the package ray; get it with: pip install -r docs/optional/ray.txt"
-        )
-    return f"ray://{match['host']}:{port}" if match else LOCAL
-
-
-def on_ray(cluster: str) -> bool:
-    """Whether Ray starts the workers of a place."""
-    return cluster == LOCAL or cluster.startswith("ray://")
-
-
-def named_cluster(cluster: str) -> str:
-    """The cluster whose machines would see records; "" here and on a Ray made for the run alone.
-    One whose first machine is this one may have others."""
-    return cluster if cluster.startswith("ray://") else ""
 
 
 def wanted(plan: Spec) -> str:
@@ -84,27 +40,6 @@ def wanted(plan: Spec) -> str:
     factories = [registry.get(name) for registry, name in components]
     loads = any(getattr(one, "needs", None) or hasattr(one, "mark") for one in factories)
     return GPU if trains or loads or plan.options.get("semantic") else CPU
-
-
-def tracks_budget(registry: Registry[Any], entry: ComponentSpec) -> bool:
-    """Whether a reader or judge has a budget, which one process tracks."""
-    return "folder" in inspect.signature(registry.get(entry.name)).parameters
-
-
-def require_divisible(plan: Spec, cluster: str) -> None:
-    """Refuse a run that cannot be divided among the workers of a place; raises InputError."""
-    readers = (*plan.reader_entries, *plan.readers_of_arms)
-    paid = [entry.label for entry in readers if tracks_budget(READERS, entry)]
-    if cluster and paid:
-        raise InputError(
-            f"the reader {paid[0]!r} keeps a budget, which one process tracks: do the run without "
-            "workers (--on here)"
-        )
-    if cluster == CORES and wanted(plan) == GPU and settings.gpus():
-        raise InputError(
-            "this run uses a GPU, which processes would share: do it in one process (--on here), "
-            "or with a worker for each GPU (--on ray)"
-        )
 
 
 # Egress check: a run's external endpoints, listed at planning time and again in the worker.
@@ -147,11 +82,11 @@ def destinations(what: Spec, instructions: int) -> list[Destination]:
     return listed
 
 
-def calls_nobody(what: Spec, cluster: str) -> bool:
-    """Whether a run is done without a server and without Ray."""
+def calls_nobody(what: Spec) -> bool:
+    """Whether a run is done without a server."""
     readers = (*what.reader_entries, *what.readers_of_arms)
     listens = any(getattr(READERS.get(one.name), "listens", False) for one in readers)
-    return not (on_ray(cluster) or listens or destinations(what, 0))
+    return not (listens or destinations(what, 0))
 
 
 def permit(
@@ -167,6 +102,17 @@ def permit(
     for destination in listed:
         gate.permit(destination.url)
     return gate
+
+
+def open_permitted(
+    plan: Plan, path: str, cluster: str
+) -> tuple[Experiment, Cohort, list[Destination], EgressCheck]:
+    """The kind and cohort of a planned run, where its text goes, and its egress gate; raises as
+    :func:`permit`."""
+    kind = EXPERIMENTS.build(plan.kind)
+    cohort = kind.cohort(open_source(path), plan)
+    listed = destinations(plan, len(chosen(cohort, plan)))
+    return kind, cohort, listed, permit(listed, cohort, plan.allow_hosts, cluster)
 
 
 def audit_destinations(run: str, cohort: str, listed: Sequence[Destination], records: int) -> None:

@@ -37,18 +37,14 @@ from midchart.core.runs.plan import ComponentSpec, Plan
 from midchart.core.runs.planner import (
     CPU,
     GPU,
-    LOCAL,
     digest_of,
-    named_cluster,
-    on_ray,
     open_source,
     permit,
     plan,
-    read_cluster,
-    require_divisible,
     wanted,
     weights_used,
 )
+from midchart.core.runs.pool import LOCAL, named_cluster, read_cluster, require_divisible
 from midchart.core.runs.spec import read_spec
 from midchart.core.runs.status import ACTIVE, AT_WORK, slot_of, state_of
 from midchart.core.storage.files import writing
@@ -57,13 +53,13 @@ from midchart.core.storage.lock import Lock, exclusive
 
 ON_LOOPBACK = (LOCAL, "ray://127.0.0.1:", "ray://localhost:")
 """Places that this machine's loopback reaches."""
-RAY = "ray"
+RAY = LOCAL
 children: dict[str, subprocess.Popen[bytes]] = {}
 """Run → the worker that this process started and has not reaped yet."""
 
 
 def _wanted_by(folder: RunDirectory) -> str:
-    return RAY if on_ray(folder.cluster()) else wanted(folder.plan())
+    return RAY if folder.cluster().startswith(RAY) else wanted(folder.plan())
 
 
 def _fitting(wants: str) -> list[str]:
@@ -85,7 +81,7 @@ def launch(folder: RunDirectory, lock: Lock, slot: str = "") -> None:
     cluster = folder.cluster()
     token = secrets.token_hex(32) if cluster == LOCAL else ""
     loopback = cluster.startswith(ON_LOOPBACK)
-    ray = settings.ray_environment(loopback, token) if on_ray(cluster) else {}
+    ray = settings.ray_environment(loopback, token) if cluster.startswith(RAY) else {}
     worker = [sys.executable, "-m", "midchart.core.runs.worker"]
     try:
         with writing(folder.path):

@@ -27,18 +27,14 @@ from midchart.core.runs.directory import (
     take_lock,
     write_json,
 )
-from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.job import Job, chosen
 from midchart.core.runs.planner import (
     audit_destinations,
     calls_nobody,
-    destinations,
-    named_cluster,
-    open_source,
-    permit,
+    open_permitted,
     preflight,
 )
-from midchart.core.runs.pool import divide
+from midchart.core.runs.pool import LOCAL, divide, named_cluster
 from midchart.core.runs.process import tick
 from midchart.core.runs.status import plan_warnings
 from midchart.core.storage.lock import Lock
@@ -83,13 +79,10 @@ def do_run(folder: RunDirectory) -> str:
         for warning in store.reopen():
             print(f"{now()} warning: {warning}", flush=True)
         # The cohort, and a check of where text would be sent.
-        kind, cluster = EXPERIMENTS.build(plan.kind), folder.cluster()
-        cohort = kind.cohort(open_source(folder.cohort_path()), plan)
-        asked = chosen(cohort, plan)
-        listed = destinations(plan, len(asked))
+        cluster = folder.cluster()
         receiver = named_cluster(cluster)
-        egress = permit(listed, cohort, plan.allow_hosts, receiver)
-        patients = kind.patients(cohort, asked)
+        kind, cohort, listed, egress = open_permitted(plan, folder.cohort_path(), receiver)
+        patients = kind.patients(cohort, chosen(cohort, plan))
         audit_destinations(folder.id, cohort.manifest.name, listed, patients)
 
         def note(text: str) -> None:
@@ -101,7 +94,7 @@ def do_run(folder: RunDirectory) -> str:
             job.begin()
             if not receiver and not job.done + job.failed:  # it may have been queued for long
                 preflight(plan, egress)
-            if cluster:
+            if cluster and kind.shard:
                 divide(job, kind, folder.id, cluster)
             kind.execute(job)
         except Stopped:
@@ -140,7 +133,8 @@ def _without_network(folder: RunDirectory, lock: Lock) -> bool:
     whether another process will start the next run: a fork that waits for the end of this one."""
     begun = any(folder.items.iterdir()) and not folder.unreachable.exists()
     folder.unreachable.unlink(missing_ok=True)
-    if sys.platform != "linux" or not calls_nobody(folder.plan(), folder.cluster()):
+    on_ray = folder.cluster().startswith(LOCAL)
+    if sys.platform != "linux" or on_ray or not calls_nobody(folder.plan()):
         return False
     if not os.fork():
         lock.release()

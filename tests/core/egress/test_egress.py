@@ -18,7 +18,7 @@ from midchart.core.egress import CLOSED, Address, EgressCheck, audit, gate_of, r
 from midchart.core.egress.owners_list import owners_list, read_host
 from midchart.core.errors import EgressRefused, InputError, UnknownName
 from midchart.core.loaders.open import open_cohort, set_data_use
-from midchart.core.runs.pool import Ray
+from midchart.core.runs.pool import ray_workers
 from midchart.core.types import Manifest, Usage
 from tests.support.run_helpers import write_cohort
 
@@ -234,8 +234,8 @@ def test_a_cluster_is_joined_only_if_the_owner_listed_it(monkeypatch):
         monkeypatch.setenv("MIDCHART_HOSTS", "ray://head:1, http://127.0.0.1:6379, localhost:7000")
         with pytest.raises(EgressRefused, match="has not listed"):
             gate.join(cluster)
-        with pytest.raises(EgressRefused, match="has not listed"):
-            Ray(cluster, gpu=False)
+        with pytest.raises(EgressRefused, match="has not listed"), ray_workers(cluster, gpu=False):
+            pass
         monkeypatch.setenv("MIDCHART_HOSTS", cluster)
         gate.join(cluster)
     monkeypatch.setenv("MIDCHART_HOSTS", "ray://head")

@@ -17,8 +17,7 @@ import pytest
 
 from midchart.core.errors import InputError, WorkFailed
 from midchart.core.runs.plan import ComponentSpec, Plan
-from midchart.core.runs.planner import read_cluster, require_divisible
-from midchart.core.runs.pool import for_workers
+from midchart.core.runs.pool import for_workers, read_cluster, require_divisible
 from midchart.core.runs.process import cancel, children, resume, start, status, wait
 from midchart.core.runs.spec import parse_spec
 from tests.support.run_helpers import (
