@@ -168,32 +168,6 @@ def test_without_the_list_of_codes_a_used_code_is_nobody_else_s(spec, used, lost
     ]
 
 
-@pytest.mark.parametrize("used", ["question", "question set"])
-@pytest.mark.parametrize("part", ["", "ehrs/1.xml"])
-def test_a_code_used_in_a_cohort_elsewhere_is_nobody_else_s_without_the_list(
-    spec, tmp_path, used, part
-):
-    """A cohort outside of the installation, on which, or on a part of which, the account began a
-    run: people reach it by that run."""
-    place = write_cohort(tmp_path / "elsewhere" / "clinic") / part
-    asked = {**spec, "questions": ["Which dose?"], "judges": []}
-    run = finished_run({**asked, "data": str(place)})
-    with acting_as(RUTH):
-        elsewhere = api.status(run)["data"]
-        if used == "question":
-            id = api.keep_question(elsewhere, "1", "Which drug?", "r1")
-        else:
-            id = api.save_question_set(elsewhere, "doses", ["Which dose?"], by="r1")
-    (settings.data_folder() / "reviews" / "codes.jsonl").unlink()
-    with acting_as(RUBEN):
-        with pytest.raises(NotPermitted, match="'r1' was used before"):
-            api.save_question_set(spec["data"], "his", ["Which dose?"], by="r1")
-        with pytest.raises(NotPermitted, match="another person's"):
-            withdraw = api.withdraw_question if used == "question" else api.withdraw_question_set
-            withdraw(elsewhere, id, "r1")
-        api.save_question_set(spec["data"], "his", ["Which dose?"], by="r2")
-
-
 @pytest.mark.parametrize("by", ["", "r1"])
 def test_a_question_is_changed_and_withdrawn_by_its_author_or_the_account_alone(spec, by):
     data = spec["data"]

@@ -142,17 +142,6 @@ def test_a_task_without_its_columns_leaves_the_others(tmp_path):
     assert "lacks the columns prediction_time" in checked["skipped"][0]["reason"]
 
 
-def test_metadata_may_be_missing(tmp_path):
-    folder = write_meds(tmp_path / "m")
-    (folder / "metadata" / "subject_splits.parquet").unlink()
-    (folder / "metadata" / "codes.parquet").unlink()
-    checked = check(folder)
-    warned = "\n".join(checked["warnings"])
-    assert "subject_splits.parquet is missing — no patient is in a split" in warned
-    assert "codes.parquet is missing" in warned
-    assert checked["labels"]["anemia"]["n"] == 4
-
-
 def test_large_event_files_are_read_on_demand(tmp_path, monkeypatch):
     monkeypatch.setattr(shared, "SMALL", 10)
     cohort = open_cohort(str(write_ehrshot(tmp_path / "c")))

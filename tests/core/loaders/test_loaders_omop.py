@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from io import StringIO
 from pathlib import Path
 
@@ -10,9 +9,8 @@ import duckdb
 import pandas as pd
 import pytest
 
-from midchart.core.errors import DataError
 from midchart.core.loaders.omop import Omop
-from midchart.core.loaders.open import open_cohort, read_cohort
+from midchart.core.loaders.open import open_cohort
 from midchart.core.text import event_text
 
 SAMPLES = Path(__file__).parents[4] / "shared" / "data" / "omop54"
@@ -22,32 +20,12 @@ TABLES = {
 }
 
 
-def as_zip(place: Path, tables: dict[str, str]) -> Path:
-    with zipfile.ZipFile(place / "cdm.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, text in tables.items():
-            archive.writestr(f"export/{name}.csv", text + "\n")
-        archive.writestr("__MACOSX/._PERSON.csv", b"\xb0\x00")
-    return place
-
-
 def as_duckdb(place: Path, tables: dict[str, str]) -> Path:
     with duckdb.connect(str(place / "cdm.duckdb")) as base:
         for name, text in tables.items():
             base.register("frame", pd.read_csv(StringIO(text)).rename(columns=str.upper))
             base.execute(f"CREATE TABLE {name} AS SELECT * FROM frame")
     return place / "cdm.duckdb"
-
-
-def test_zip_that_unpacks_too_large_is_refused_and_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place = as_zip(tmp_path, TABLES)
-    monkeypatch.setattr("midchart.core.storage.sources.LARGEST_ZIP_FILE", 10)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
-    (tmp_path / "temporary").mkdir()
-    with pytest.raises(DataError, match="uncompressed"):
-        read_cohort(place)  # in this process, which has the smaller limit
-    assert not list((tmp_path / "temporary").iterdir())
 
 
 def test_view_in_a_database_is_not_run(tmp_path: Path) -> None:

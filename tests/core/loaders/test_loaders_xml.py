@@ -151,11 +151,3 @@ def test_a_damaged_file_is_reported_in_one_line(tmp_path: Path, case: str):
     assert caught.value.file == "ehrs/bad.xml"
     assert caught.value.line and caught.value.remedy
     assert "\n" not in str(caught.value)
-
-
-def test_a_long_note_is_read_whole(tmp_path: Path):
-    body = "Blood pressure was fine & well.\n".replace("&", "&amp;") * 330_000
-    text = "<eventstream><encounter><events><entry timestamp='2020-01-01 00:00'><event type='note'>"
-    end = "</event></entry></events></encounter></eventstream>"
-    record = read_record(write(tmp_path, text + body + end), LoadLog())
-    assert len(record.events[0].text) == 330_000 * len("Blood pressure was fine & well.\n")

@@ -121,12 +121,6 @@ def test_a_real_server_gives_its_answers_by_the_model_s_own_template(folder: Pat
         assert answers[i].prompt_tokens == prompts[i].tokens
 
 
-def test_a_template_that_refuses_a_system_message_gets_it_in_the_user_s() -> None:
-    frame = built("quiet.gguf").frame
-    # llama.cpp joins the two by one line break.
-    assert frame.head.startswith(f"<bos><|start|>user<|sep|>{SYSTEM}\nBased ONLY on")
-
-
 def test_a_quote_is_a_line_with_its_source_or_that_none_answers() -> None:
     reader = built(quote=True)
     for number in range(5):

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import json
-
 import pytest
 
-from midchart.core.cli import main
 from midchart.core.errors import InputError, UnknownName
 from midchart.core.results.comparison import compare_runs
 from midchart.core.results.items import rows
@@ -143,17 +139,3 @@ def test_evidence_is_compared_where_the_reader_sees_it(cohort):
     (row,) = compare_runs([first, selection_run(cohort, SECOND)])["results"]
     assert row["measure"] == "all pieces of the evidence kept, before any prompt limit"
     assert row["baseline_share"] == 1.0
-
-
-def test_the_command_line_compares(cohort, tmp_path, capsys):
-    first, second = selection_run(cohort, FIRST), selection_run(cohort, SECOND, seed=1)
-    assert main(["compare", first, second, "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert document == json.loads(json.dumps(compare_runs([first, second])))
-    assert main(["compare", first, second]) == 0
-    shown = capsys.readouterr().out
-    assert "protocol.seed" in shown and "-0.250" in shown
-    assert main(["compare", first, second, "--csv", str(tmp_path / "out")]) == 0
-    with (tmp_path / "out" / "results.csv").open() as file:
-        assert next(csv.DictReader(file))["only_baseline"] == "3"
-    assert main(["compare", first]) == 2

@@ -15,7 +15,7 @@ import pytest
 
 from midchart.core.cli import main
 from midchart.core.egress import audit
-from midchart.core.errors import DataUseError, InputError
+from midchart.core.errors import InputError
 from midchart.core.loaders.open import set_data_use
 from midchart.core.results import importing
 from midchart.core.results.export import (
@@ -137,11 +137,6 @@ def test_the_html_report_is_self_contained_and_escaped(
     assert f"{numbers}<td>–</td><td>yes</td><td>no</td></tr>" in shown
 
 
-def test_an_export_of_rows_has_no_report(place: Exported, tmp_path: Path):
-    export_run(place.run, tmp_path / "rows", rows_only=True)
-    assert not list((tmp_path / "rows").glob("report.*"))
-
-
 def test_only_finished_runs_are_exported(place: Exported, tmp_path: Path):
     folder = Path(status(place.run)["folder"])
     (folder / "done.json").rename(folder / "aside")
@@ -202,21 +197,6 @@ def test_an_import_is_linked_to_the_same_cohort_and_to_no_other(
     assert (imported["cohort"], imported["data"]) == wanted
     now = status(place.run)
     assert (now["cohort_here"], now["data"]) == (wanted[0], wanted[1] or "tiny")
-
-
-def test_an_export_of_an_import_is_the_same_rows(place: Exported, elsewhere: Path):
-    import_run(place.file)
-    again = elsewhere / "again"
-    exported = export_run(place.run, again)
-    assert exported["with_text"] is False
-    first = json.loads(
-        unpacked(place.file, elsewhere / "first").joinpath("manifest.json").read_text()
-    )
-    second = json.loads((again / "manifest.json").read_text())
-    assert second["rows"] == first["rows"]
-    assert second["dropped"] == first["dropped"]
-    with pytest.raises(DataUseError, match="no external services"):
-        export_run(place.run, elsewhere / "text", with_text=True)
 
 
 # Attacks on the door for exports: each is refused in one line, and nothing of it stays.

@@ -73,12 +73,6 @@ def test_unfinished_answers_are_unparsed_for_every_judge_and_bound_the_accuracy(
     assert warning.startswith(f"2 of {len(answers)} answers of the reader served")
 
 
-def test_a_run_without_unfinished_answers_has_no_warning(place):
-    results = report(run(place, []))
-    assert not [text for text in results["warnings"] if "cut off" in text]
-    assert {row["cut_off"] for row in results["tables"]["accuracy"]} == {0}
-
-
 def test_under_the_published_preset_a_cut_off_answer_is_judged_as_the_paper_s_were(place):
     choices = [{"text": "The dose", "finish_reason": "length"}]
     ran = run(place, choices, "published", "completions")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,13 +12,11 @@ from midchart.core import cli as command
 from midchart.core.cli import meter
 from midchart.core.errors import InputError, UnknownName, WorkFailed
 from midchart.core.results.items import (
-    compared,
     item,
     outcomes,
     rows,
 )
 from midchart.core.results.report import report
-from midchart.core.runs.directory import make_run
 from midchart.core.runs.process import cancel, resume, start, status, wait
 from tests.support.run_helpers import (
     finished_run,
@@ -122,17 +118,6 @@ def test_one_instruction_is_shown_across_arms_and_differences_are_listed(done: s
         assert outcome == expected[arm["label"]]
     with pytest.raises(UnknownName):
         item(done, "nobody's")
-
-
-def test_another_baseline(done: str):
-    against = compared(done, "full")
-    assert {r["baseline"] for r in (*against["paired"], *against["detectable"])} == {"full"}
-    assert [r["label"] for r in against["paired"][:3]] == ["bm25", "bm25 k=1", "recency"]
-    with pytest.raises(UnknownName):
-        compared(done, "nothing")
-    judged = outcomes(done, "test_echo", "test_words")
-    assert len(judged) == 48
-    assert [r["label"] for r in judged[:12]] == ["bm25"] * 12
 
 
 def test_two_entries_of_one_reader_and_of_one_judge_are_two(cohort: Path):
@@ -318,18 +303,3 @@ def test_a_resume_with_another_cohort_is_refused(place: Path, monkeypatch):
 
 
 # Ids of runs sort by age, also within a second.
-
-
-def test_ids_are_in_universal_time(tmp_path, monkeypatch):
-    """Local time goes back by an hour in October; ids must not."""
-    monkeypatch.setenv("MIDCHART_DATA", str(tmp_path))
-    monkeypatch.setenv("TZ", "Pacific/Kiritimati")  # 14 hours ahead
-    time.tzset()
-    try:
-        before = datetime.now(UTC)
-        id = make_run({"kind": "selection", "cohort": {"path": "demo"}}).id
-        after = datetime.now(UTC)
-    finally:
-        monkeypatch.undo()
-        time.tzset()
-    assert f"{before:%Y%m%d-%H%M%S}" <= id[:15] <= f"{after:%Y%m%d-%H%M%S}"

@@ -383,23 +383,3 @@ def test_recall_has_an_interval_by_patient_from_five_patients_on(tmp_path: Path)
     assert row["picked_low"] < row["picked_recall"] == 8 / 24 < row["picked_high"]
     few = of(4)
     assert few["patient_low"] is few["picked_high"] is None and few["recall"] == 0.5
-
-
-def test_differences_of_arms_are_counted_question_by_question(cohort: Path) -> None:
-    run = finished_run(
-        spec(cohort, arms=["bm25", "random", {"name": "bm25", "k": 1}], semantic=False)
-    )
-    (table,) = [report(run)["tables"]["differences"]]
-    everything = rows(run, "selections")
-    outcome = {
-        (row["label"], row["instruction"]): row["evidence_all"]
-        for row in everything
-        if row["evidence_all"] is not None
-    }
-    (row,) = [row for row in table if row["criterion"] == "all pieces"]
-    assert (row["first"], row["second"]) == ("bm25", "random"), "k = 1 has another budget"
-    both = [(outcome["bm25", i], outcome["random", i]) for label, i in outcome if label == "bm25"]
-    first, second = both.count((True, False)), both.count((False, True))
-    assert (row["n"], row["only_first"], row["only_second"]) == (len(both), first, second)
-    assert row["difference"] == pytest.approx((first - second) / len(both))
-    assert row["patients"] < 5 and row["ci_low"] is row["ci_high"] is None, "no interval of so few"

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from midchart.core import api
 from midchart.core.arms.hits import question_of
 from midchart.core.experiments.curve.rows import _places
 from midchart.core.loaders.check import FEW_EVENTS, resolve_position
@@ -17,10 +16,8 @@ from midchart.core.loaders.open import open_cohort
 from midchart.core.protocol import Protocol, parse
 from midchart.core.results.items import rows
 from midchart.core.results.report import report
-from midchart.core.runs.estimate import preflight
 from midchart.core.runs.planner import plan
 from midchart.core.runs.spec import read_spec
-from midchart.core.types import Response
 from tests.support.run_helpers import finished_run
 
 
@@ -90,23 +87,6 @@ def test_the_median_record_decides(tmp_path: Path, notes: list[int], used: str):
     assert (protocol.position, why["used"], why["median_events"]) == (used, used, sorted(notes)[1])
     named, why = resolve_position(parse({"position": "time"}), cohort)
     assert (named.position, why["used"], why["named"]) == ("time", "time", True)
-
-
-def test_the_position_is_shown_before_a_run_starts(one_note: Path):
-    forecast = preflight(spec(one_note))["estimate"]
-    assert forecast is not None and forecast["position"].startswith(
-        "tokens of the record, as the median"
-    )
-
-
-def test_the_curve_goes_by_the_same_position(one_note: Path):
-    cohort = replace(open_cohort(one_note), responses=(Response("q", "m", "Warfarin", True),))
-    assert api.curve_choices(cohort)["position"]["used"] == "token"
-    (summary,) = api.curve(cohort, resamples=100)["summary"]
-    assert (summary["position"], summary["peak_bin"]) == ("token", 9)
-    (by_order,) = api.curve(cohort, position="order", resamples=100)["summary"]
-    assert (by_order["position"], by_order["peak_bin"]) == ("order", 0)
-    assert api.curve_bin(cohort, 9)[0]["instruction"] == "q"
 
 
 @pytest.fixture

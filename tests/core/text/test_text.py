@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from midchart.core.protocol import parse
 from midchart.core.text import (
     count_tokens,
-    cut_event,
     cut_note,
     event_text,
     sentences,
@@ -24,18 +23,6 @@ NOTE = st.text(
     alphabet=st.sampled_from("ab .,;:!?\n\t19ÄDr°•-()\"'") | st.characters(codec="utf-8"),
     max_size=400,
 )
-
-
-@given(NOTE, st.integers(4, 40))
-def test_pieces_cover_every_visible_character_once(text, longest):
-    pieces = cut_note(text, longest)
-    covered = [i for start, end in pieces for i in range(start, end)]
-    assert covered == sorted(set(covered))
-    visible = {m for m, ch in enumerate(text) if not ch.isspace()}
-    tokens_only = "".join(text[i] for i in sorted(visible - set(covered)))
-    assert count_tokens(tokens_only) == 0
-    for start, end in pieces:
-        assert count_tokens(text[start:end]) <= longest + longest // 2
 
 
 def test_tokens_are_words_and_marks():
@@ -83,13 +70,6 @@ def test_units_of_a_record_know_their_event_and_characters():
     assert [s.id for s in whole_events] == ["e0", "e1"]
     dropped = sentences(record, parse({"interval_events": "dropped"}))
     assert [s.id for s in dropped] == ["e0.0", "e0.1", "e0.2"]
-
-
-def test_a_short_note_is_one_sentence_and_a_blank_event_is_none():
-    assert [s.id for s in cut_event(Event(4, None, "note", text="Well today."), "sentence")] == [
-        "e4"
-    ]
-    assert cut_event(Event(4, None, "note", text=" \n "), "sentence") == []
 
 
 @given(NOTE)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from midchart.core import api
-from midchart.core.errors import InputError
 from midchart.core.loaders.benchmarks import LabelledCase, labelled_cases
 from midchart.core.protocol import Protocol
 from midchart.core.runs.directory import find_run
@@ -19,7 +18,7 @@ from midchart.extras.audit.exports import (
     submission,
     to_archehr_qa,
 )
-from tests.support.run_helpers import finished_run, set_workspace, spec, write_cohort
+from tests.support.run_helpers import finished_run, set_workspace, spec
 
 CASES = """<annotations>{}</annotations>"""
 CASE = """<case id="{id}">
@@ -129,12 +128,3 @@ def test_a_run_is_written_with_scores_and_with_text_as_a_submission(
     assert measured(by_arm["bm25"], "selected", "strict") == (1.0, 1.0, 1.0)
     assert measured(by_arm["bm25"], "cited", "strict") == (1.0, 1.0, 1.0)
     assert measured(by_arm["bm25"], "cited", "lenient") == (1.0, 0.5, pytest.approx(2 / 3))
-
-
-def test_another_cohort_has_no_submission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    set_workspace(monkeypatch, tmp_path)
-    cohort = write_cohort(tmp_path / "tiny")
-    run = finished_run(spec(cohort, readers=["extractive"], judges=["token_overlap"]))
-    with pytest.raises(InputError, match="ArchEHR-QA"):
-        to_archehr_qa(run, tmp_path / "out")
-    assert not (tmp_path / "out").exists()

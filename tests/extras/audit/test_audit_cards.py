@@ -203,15 +203,6 @@ def test_what_cards_refuse(audited, call, message):
         call(audited[0])
 
 
-def test_a_run_of_another_kind_deals_no_cards(audited):
-    other = finished_run(
-        {"name": "other", "kind": "selection", "data": str(audited[1]), "arms": ["bm25"],
-         "limit": 1}
-    )  # fmt: skip
-    with pytest.raises(MidchartError, match="of kind selection deals no cards"):
-        audit_cards(other)
-
-
 def test_the_command_deals_and_shows(audited, capsys):
     run, *_ = audited
     assert main(["cards", run, "--deal", "3", "--json"]) == 0

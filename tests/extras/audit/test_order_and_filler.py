@@ -13,10 +13,8 @@ import pytest
 from scipy.stats import binom
 
 from midchart.core.errors import InputError
-from midchart.core.loaders.open import open_cohort, set_data_use
+from midchart.core.loaders.open import open_cohort
 from midchart.core.protocol import Protocol
-from midchart.core.results.export import export_run
-from midchart.core.results.importing import import_run
 from midchart.core.results.items import rows
 from midchart.core.results.report import report
 from midchart.core.runs.directory import make_run
@@ -296,28 +294,6 @@ def test_what_does_not_fit_fails_by_name_without_text(cohort: Path):
     reasons = {row["reason"] for row in rows(short, "answers") if row["status"] == "failed"}
     assert reasons and all("of 5000 tokens" in reason for reason in reasons)
     assert report(short)["conclusion"]["headline"] == ""
-
-
-def test_an_export_with_failed_items_is_taken_elsewhere(
-    cohort: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    run = finished_run(
-        spec(cohort, readers=["test_first_line"], orders=["reversed"], fillers=["same_patient"],
-             filler_tokens=[5000], words=["avoided"])
-    )  # fmt: skip
-    tables, counts = report(run)["tables"], status(run)
-    assert counts["done"] and counts["failed"]
-    tag = "external_services_allowed", "the tests' own cohort"
-    set_data_use(cohort, tag[0], True, tag[1])
-    try:
-        export_run(run, tmp_path / "out", with_text=True, rows_only=True)
-    finally:
-        set_data_use(cohort, tag[0], False, tag[1])
-    export_run(run, tmp_path / "without", with_text=False, rows_only=True)
-    for name in ("out", "without"):
-        monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / f"data of {name}"))
-        assert import_run(tmp_path / name)["run"] == run
-        assert report(run)["tables"] == tables
 
 
 def test_evidence_that_is_not_located_is_not_moved(place: Path):

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from midchart.core import api
-from midchart.core.access import guarded, may, needs, role_needed
+from midchart.core.access import guarded, needs, role_needed
 from midchart.core.errors import NotPermitted
-from midchart.core.identity import ROLES, Person, account, acting_as, person, resolve
+from midchart.core.identity import ROLES, Person, acting_as, person, resolve
 from midchart.extras.server.arguments import kinds_of
 
 TABLE = Path(__file__).with_name("interface.txt")
@@ -86,12 +86,3 @@ def test_a_path_that_is_not_typed_by_what_it_names_is_refused():
         with pytest.raises(NotPermitted):
             read(None, 1, Path("x"))
         assert read(None, 1, "a note") == "None1a note"
-
-
-def test_a_signed_in_person_of_the_account_s_name_is_not_the_account():
-    namesake = Person(account().name, "owner")
-    assert namesake != account() and namesake == Person(account().name, "viewer")
-    with acting_as(namesake):
-        assert may(api.cohorts)
-        with pytest.raises(NotPermitted, match="that this installation knows"):
-            api.open_data("/")

@@ -14,7 +14,6 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from midchart.core import api
-from midchart.core import config as settings
 from midchart.core.cli import main
 from midchart.core.errors import UnknownName
 from midchart.core.experiments.replication import paper
@@ -281,24 +280,6 @@ def test_a_fault_alone_that_did_not_act_is_stated_and_is_no_bar_of_0(ran_cohort)
     assert whole_events["difference"] == bm25_row["difference"]
 
 
-def test_published_rows_are_shown_with_our_rows(ran_cohort):
-    _, done, _ = ran_cohort
-    last = done[NAMES[-1]]
-    rows = {
-        (row["table"], row["label"], row["what"]): row
-        for row in api.paper_comparison(done["published"], last, "token_overlap")
-    }
-    (ours,) = [
-        row for row in api.report(last)["tables"]["accuracy"]
-        if (row["label"], row["band"], row["judge"]) == ("bm25", "overall", "token_overlap")
-    ]  # fmt: skip
-    assert (rows[B]["corrected"], rows[B]["corrected_n"]) == (ours["accuracy"], ours["n"])
-    assert rows["k_sweep", "bm25 k=1", "overall"]["published"] is not None
-    assert rows[A]["corrected"] is None, "no such arm in these runs"
-    only = api.paper_comparison(None, last, "token_overlap")
-    assert all(row["published"] is None for row in only)
-
-
 def test_a_run_of_other_records_or_models_tests_the_direction_and_not_the_claim(ran_cohort, capsys):
     cohort, done, _ = ran_cohort
     rows = {row["claim"]: row for row in api.paper_claims(*done.values(), "token_overlap")}
@@ -336,17 +317,6 @@ def test_a_replication_queues_the_runs_that_are_missing_as_one_group(workspace, 
         finished_run({k: v for k, v in specs["published"].items() if k != "part"})
         api.replicate(cohort, "extractive")
     assert len(queued) == 32 and NAMES[0] not in {spec["name"] for spec in queued}
-
-
-def test_no_run_from_elsewhere_says_which_reader_a_name_means(workspace, tmp_path):
-    cohort = write_cohort(settings.cohorts_folder() / "ward", records=1)
-    spec = {"kind": "answers", "data": "data/cohorts/ward", "arms": ["bm25"], "judges": ["exact"]}
-    run = finished_run(spec | {"readers": ["extractive"]})
-    assert api.readers_of(cohort) == {"extractive": "extractive"}
-    api.export_run(run, tmp_path / "run.zip")
-    api.remove_run(run)
-    assert api.import_run(tmp_path / "run.zip")["cohort"] == "same"
-    assert api.readers_of(cohort) == {}
 
 
 # Runs of other kinds

@@ -37,16 +37,6 @@ def questions(cohort: Path) -> list[dict[str, str]]:
     return tsv_rows(cohort / "clinician-instruction-responses.tsv")
 
 
-def test_another_seed_gives_other_records_and_a_patient_does_not_depend_on_the_others():
-    assert make_one(3, seed=42).events[5].text != make_one(3, seed=43).events[5].text or (
-        make_one(3, seed=42).patient.id != make_one(3, seed=43).patient.id
-    )
-    first = make_one(7)
-    make_one(2)
-    again = make_one(7)
-    assert [i.text for i in first.events] == [i.text for i in again.events]
-
-
 def test_the_keys_of_an_answer_are_in_its_evidence():
     for index in range(PATIENTS):
         for asked in make_one(index).asked:
@@ -141,11 +131,3 @@ def test_records_not_marked_synthetic_are_not_overwritten(tmp_path: Path):
     assert (tmp_path / "ehrs" / "1.xml").exists()
     with pytest.raises(InputError):
         make_clinical(tmp_path / "new", 0)
-
-
-def test_a_smaller_cohort_replaces_a_larger_one(tmp_path: Path):
-    seen: list[tuple[int, int]] = []
-    make_clinical(tmp_path, 3, progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(1, 3), (2, 3), (3, 3)]
-    make_clinical(tmp_path, 2)
-    assert len(list((tmp_path / "ehrs").iterdir())) == 2
