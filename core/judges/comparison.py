@@ -37,7 +37,8 @@ _ABOUT = 0.8
 """Share of a yes-or-no question's parts that an answer without yes or no repeats."""
 _LONGEST_ITEM = 3
 """Words of an item of a list."""
-_INITIAL = re.compile(r"\b([a-z])\.\s*([a-z]{3,})")
+_INITIALS = re.compile(r"\b((?:[a-z]\.\s*)+)([a-z]{3,})")
+_YEAR = re.compile(r"(?:18|19|20)\d\d")
 _WORD = re.compile(r"\d+(?:\.\d+)?|[^\W\d_][^\W_]*")
 
 
@@ -109,14 +110,15 @@ def without_amounts(text: str) -> str:
 
 
 def expanded(text: str, other: str) -> str:
-    """A text whose names with an initial are as in another: E. coli, Escherichia coli."""
-    names, text = folded(plain(other)), folded(plain(text))
+    """A text whose names with initials are as in another: E. coli, Escherichia coli."""
+    names = folded(plain(other))
 
     def full(match: re.Match[str]) -> str:
-        name = re.search(rf"\b({match[1]}[a-z]{{2,}})\s+{match[2]}", names)
-        return f"{name[1]} {match[2]}" if name else match[0]
+        given = r"\s+".join(f"{initial}[a-z]{{2,}}" for initial in re.findall("[a-z]", match[1]))
+        name = re.search(rf"\b{given}\s+{match[2]}", names)
+        return name[0] if name else match[0]
 
-    return _INITIAL.sub(full, text)
+    return _INITIALS.sub(full, folded(plain(text)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,7 @@ class _Case:
 
 def compare(question: str, reference: str, answer: str) -> Comparison:
     """What an answer states of the reference; neither of the two declines to answer."""
-    answer = expanded(answer, reference)
+    reference, answer = expanded(reference, answer), expanded(answer, reference)
     short = core(reference, question)
     words = frozenset(content(question)) | _equivalents(question)
     left = _left(statement(short).plain, words)
@@ -240,11 +242,17 @@ def _amounts(case: _Case) -> Comparison:
         return _UNDECIDED
     units = {one.quantity.unit for one in expected} | {""}
     rivals = [one for one in others if one.quantity.unit in units]
+    if not any(map(_is_year, expected)):
+        rivals = [one for one in rivals if not _is_year(one)]
     if len(rivals) >= max(2, 2 * len(expected)):
         return _no("a list of values")
     if rivals and re.search(r"\bor\b|\boder\b|\bou\b", case.answer.plain):
         return _no("alternatives")
     return Comparison(True, AGREES) if required else _UNDECIDED
+
+
+def _is_year(amount: Amount) -> bool:
+    return not amount.quantity.unit and bool(_YEAR.fullmatch(str(amount.quantity.bare)))
 
 
 def _among(one: object, amounts: Iterable[object], item: str) -> bool:
@@ -415,9 +423,13 @@ def _poles(text: str) -> tuple[set[str], set[str]]:
     return asserted, denied - {"not", "no", "never", "without", "denies", "deni"}
 
 
+def _denies(text: str) -> bool:
+    return any(clause.denied_from < len(clause.text) for clause in clauses(text))
+
+
 def _denials(case: _Case) -> Comparison:
     """Words that one of both denies and the other asserts."""
-    if _poles(case.asked)[1]:
+    if _denies(case.asked):
         return _UNDECIDED
     held, ruled_out = _poles(case.reference.plain)
     asserted, denied = _poles(case.answer.plain)
@@ -467,8 +479,11 @@ def with_equivalents(reference: str, answer: str) -> str:
 
 
 def current_words(question: str, answer: str) -> str:
-    """The plain clauses of an answer that assert something of now, all where none does."""
+    """The plain clauses of an answer that assert something of now, all where none does or the
+    question denies something, whose words an answer repeats."""
     text = plain(answer)
+    if _denies(plain(question)):
+        return text
     past = bool(FORMS["past_asked"].search(plain(question)))
     parts = [*clauses(text)]
     asserted = [part for part in parts if part.text[: part.denied_from].strip(" .,")]

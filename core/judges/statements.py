@@ -22,7 +22,6 @@ from pydantic import Field
 from midchart.core.judges import JUDGES
 from midchart.core.judges.agreement import card
 from midchart.core.judges.choice import ChoiceJudge
-from midchart.core.judges.claims import plain
 from midchart.core.judges.comparison import (
     compare,
     content,
@@ -41,14 +40,9 @@ from midchart.core.text.refusals import is_refusal
 from midchart.core.types import Answer, Gold, Instruction, Outcome, Verdict
 from midchart.core.weights import MINILM, locate
 
-FEATURES = (
-    "recall", "precision", "contains", "inside", "numbers", "other_numbers", "items", "cosine",
-    "cosine_asked", "cosine_gain", "length",
-)  # fmt: skip
+FEATURES = ("overlap", "other_numbers", "cosine", "cosine_gain", "length")
 """Of an answer, in the order of the coefficients; :func:`features` says what they are."""
-ALTERNATIVES = re.compile(r"\s+\|\s+")
-"""Between references of which one is enough."""
-_ITEMS = re.compile(r",|;|\band\b|\bor\b|/")
+_SHORT_FORM = re.compile(r"(?<=\w )\(([A-Z][\w-]*[A-Z][\w-]*)\)")
 _SIMILAR = 0.75
 """Ratio of two words' equal characters from which on one counts for the other, in part."""
 
@@ -59,36 +53,36 @@ def features(
     """The features of an answer, as :data:`FEATURES` has them; words are stemmed; function
     words and the question's words are left out.
 
-    Shares of the reference's words that the answer has (also by similar spelling), and of the
-    answer's that the reference has; whether one text holds the other; the share of the reference's
-    numbers, and whether the answer has other numbers alone; the share of the reference's items of
-    which a word is there; the cosines of answer and reference alone and after the question, and
-    how far the latter exceeds that of question and reference; the logarithm of the answer's
-    words. ``vectors``: of :func:`texts`, float32 [5, dim].
+    The share of the reference's words that the answer has (also by similar spelling), or of the
+    answer's that the reference has, whichever is larger; whether both have numbers and none in
+    common; the cosine of answer and reference, and how far that of both after the question exceeds
+    that of question and reference; the logarithm of the answer's words. ``vectors``: of
+    :func:`texts`, float32 [5, dim].
     """
-    asked, expected = frozenset(content(question)), content(reference)
-    answered = content(answer)
-    new = frozenset(expected) - asked or frozenset(expected)
-    held = frozenset(answered)
-    foreign = held - asked
-    numbers, others = _numbers(new), _numbers(foreign)
-    parts = [frozenset(content(part)) - asked for part in _ITEMS.split(plain(reference))]
-    items = [part for part in parts if part]
-    ref_line, line = " ".join(expected), " ".join(answered)
-    alone, after = float(vectors[0] @ vectors[1]), float(vectors[2] @ vectors[3])
+    asked, expected = frozenset(content(question)), frozenset(content(reference))
+    foreign = frozenset(content(answer)) - asked
+    numbers, others = (
+        {word for word in words if word[0].isdigit()} for words in (expected - asked, foreign)
+    )
+    precision = len(foreign & expected) / max(1, len(foreign))
     return [
-        sum(_similarity(word, held) for word in new) / max(1, len(new)),
-        len(foreign & frozenset(expected)) / max(1, len(foreign)),
-        float(ref_line in line),
-        float(bool(line) and line in ref_line),
-        len(numbers & others) / max(1, len(numbers)),
+        max(recall(question, reference, answer), precision),
         float(bool(numbers and others) and not numbers & others),
-        sum(bool(item & held) for item in items) / max(1, len(items)),
-        alone,
-        after,
-        after - float(vectors[3] @ vectors[4]),
-        log1p(len(answered)),
-    ]  # fmt: skip
+        float(vectors[0] @ vectors[1]),
+        float(vectors[2] @ vectors[3] - vectors[3] @ vectors[4]),
+        log1p(len(content(answer))),
+    ]
+
+
+def alternatives(reference: str) -> Iterator[str]:
+    """The references of which one is enough, joined by " | ", and short forms in brackets after
+    the words whose letters they are (Schwartz and Hearst 2003): adenosine diphosphate (ADP)."""
+    for one in filter(None, map(str.strip, re.split(r"\s\|\s", reference))):
+        yield one
+        for match in _SHORT_FORM.finditer(one):
+            letters = iter(one[: match.start()].lower())
+            if all(letter in letters for letter in match[1].lower()):
+                yield match[1]
 
 
 def texts(question: str, reference: str, answer: str) -> tuple[str, ...]:
@@ -97,16 +91,12 @@ def texts(question: str, reference: str, answer: str) -> tuple[str, ...]:
     return answer, reference, f"{asked} {answer}", f"{asked} {reference}", asked
 
 
-def shares(question: str, reference: str, answer: str) -> bool:
-    """Whether an answer has a word or number of the reference, or one of similar spelling, besides
-    those of the question; all count where the question has all."""
+def recall(question: str, reference: str, answer: str) -> float:
+    """The share of the reference's words and numbers besides those of the question (of all, where
+    the question has all) that an answer has; one of similar spelling counts in part."""
     asked, expected = frozenset(content(question)), frozenset(content(reference))
-    held = frozenset(content(answer))
-    return any(_similarity(word, held) for word in expected - asked or expected)
-
-
-def _numbers(words: frozenset[str]) -> frozenset[str]:
-    return frozenset(word for word in words if word[0].isdigit())
+    held, new = frozenset(content(answer)), expected - asked or expected
+    return sum(_similarity(word, held) for word in new) / max(1, len(new))
 
 
 def _similarity(word: str, words: frozenset[str]) -> float:
@@ -214,6 +204,7 @@ def feature_rows(cases: Sequence[Case]) -> list[list[float]]:
 
 def _stated(question: str, reference: str, answer: str) -> Case:
     """A case with what the reference and the answer state of now, without additions."""
+    reference = expanded(reference, answer)
     short = core(reference, question)
     text = current_words(question, expanded(answer, reference))
     text = text if short == reference else without_amounts(text) or text
@@ -246,14 +237,14 @@ def by_claims(question: str, reference: str, answer: str) -> tuple[Verdict | Non
         return Verdict("correct" if correct else "incorrect", declines, reason), []
     undecided: list[Case] = []
     reason = ""
-    for one in ALTERNATIVES.split(reference):
+    for one in alternatives(reference):
         comparison = compare(question, one, answer)
         if comparison.verdict:
             return Verdict("correct", False, comparison.reason), []
         reason = reason or comparison.reason
         if comparison.verdict is None and content(one) and content(one) == content(answer):
             return Verdict("correct", False, "the same words"), []
-        if comparison.verdict is None and shares(*_stated(question, one, answer)):
+        if comparison.verdict is None and recall(*_stated(question, one, answer)):
             undecided.append((question, one, answer))
     polarity = reference_polarity(reference)
     if not reason and polarity and core(reference, question).strip(" .").lower() == polarity:

@@ -244,7 +244,7 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Day | None]], ...
             _numeric,
         ),
         (r"(?P<day>\d{1,2})\.\s?(?P<month>\d{1,2})\.\s?(?P<year>\d{4})", _iso),
-        (rf"{_MONTH}\s+{_DAY},?\s+{_YEAR}", _worded),
+        (rf"{_MONTH}\s+{_DAY}\s?,?\s+{_YEAR}", _worded),
         (rf"{_DAY}(?:\s+(?:of|de))?\s+{_MONTH},?\s+(?:del?\s+)?{_YEAR}", _worded),
         (rf"{_MONTH},?\s+(?:(?:of|de)\s+)?{_YEAR}", _month_only),
     )

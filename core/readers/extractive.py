@@ -53,18 +53,12 @@ LEAST_COSINE = 0.6
 """Cosine of a line with the question from which it is an answer whatever words it has."""
 MOST_LINES = 12
 """Most lines of an answer that is a section."""
-# fmt: off
-_GENERAL = frozenset(
-    (
-        "anything", "chart", "current", "currently", "date", "detail", "document", "documented",
-        "earliest",
-        "first", "history", "information", "initial", "kind", "known", "last", "latest", "level",
-        "measured", "mentioned", "name", "need", "newest", "noted", "number", "oldest", "present",
-        "previous", "reading", "recent", "recently", "recorded", "reported", "result", "status",
-        "take", "taken", "taking", "time", "today", "type", "used", "value", "year",
-    )
-)
-# fmt: on
+_GENERAL = """
+anything chart current currently date detail document documented earliest first history information
+initial kind known last latest level measured mentioned name need newest noted number oldest present
+previous reading recent recently recorded reported result status take taken taking time today type
+used value year
+"""
 """Words of a question that name no item."""
 _ABSENT = re.compile(
     r"\bno\b.*\b(?:information|data|recorded|records?|indicated|available|applicable|on file)\b"
@@ -228,7 +222,7 @@ class Extractive:
         # Six decimals, as in the dense arm: float32 rounding must not decide.
         cosine = np.round(cosines(vectors[1:], vectors[0]).astype(np.float64), 6)
         texts = AnalysedIndex.of([titled(line) for line in context])
-        general = set(texts.analyzer.terms(" ".join(_GENERAL)))
+        general = set(texts.analyzer.terms(_GENERAL))
         items = [p for p in texts.analyzer.question(question) if not general.issuperset(p.terms)]
         held = texts.coverage(items)
         score = standardised_sum(texts.scores(question), cosine)

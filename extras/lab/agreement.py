@@ -26,9 +26,9 @@ from midchart.core.errors import InputError, reason_of
 from midchart.core.judges import JUDGES
 from midchart.core.judges.agreement import ALL, KINDS, kind_of
 from midchart.core.judges.statements import (
-    ALTERNATIVES,
     FEATURES,
     Case,
+    alternatives,
     by_claims,
     feature_rows,
 )
@@ -83,7 +83,7 @@ def read_verdicts(path: Path) -> list[Judged]:
     ]
     for line, row in enumerate(rows, start=2):
         texts = [row.get(name) or "" for name in _COLUMNS[:4]]
-        references = tuple(filter(None, map(str.strip, ALTERNATIVES.split(texts[1]))))
+        references = tuple(alternatives(texts[1]))
         if not references or texts[3] not in _OUTCOMES:
             raise InputError(
                 f"{path.name}, line {line}: needs question, references, answer and people (correct "
@@ -204,12 +204,12 @@ def invented_answers(items: Sequence[Judged]) -> list[Judged]:
 
 def fit(known: Examples, chosen: Bools) -> Any:
     """A logistic regression on scaled features of the answers ``chosen`` [answers], each by its
-    reference with the highest probability; the first fit takes the one with the most words."""
+    reference with the highest probability; the first fit takes the one with most of its words."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    score = known.rows[:, :2].sum(axis=1)
+    score = known.rows[:, 0]
     model: Any = None
     for _ in range(2):
         best = _best(known, score)[chosen]

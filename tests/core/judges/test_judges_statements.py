@@ -120,7 +120,7 @@ def test_the_model_is_a_logistic_function_of_scaled_features():
         )
     )
     assert probability(row) == pytest.approx(1 / (1 + np.exp(-logit)))
-    assert row[FEATURES.index("recall")] == 0.5 and row[FEATURES.index("contains")] == 0
+    assert row[FEATURES.index("overlap")] == 0.5
 
 
 @pytest.mark.parametrize(
@@ -136,12 +136,15 @@ def test_kinds_of_references(reference, kind):
 def verdicts(tmp_path_factory) -> Path:
     """Forty answers to ten questions, of which people accept those that hold the reference."""
     lines = ["id\tquestion\treferences\tanswer\tpeople"]
-    for number in range(10):
+    names = (
+        "apixaban digoxin insulin lithium morphine naproxen quinine sertraline timolol verapamil"
+    )
+    for number, drug in enumerate(names.split()):
         for answer, people in (
-            (f"drug{number}x", "correct"), (f"She takes drug{number}x", "correct"),
+            (drug, "correct"), (f"She takes {drug}", "correct"),
             ("aspirin", "incorrect"), ("It was some other substance", "incorrect"),
         ):  # fmt: skip
-            lines.append(f"{number}\tWhich drug?\tdrug{number}x | unnamed\t{answer}\t{people}")
+            lines.append(f"{number}\tWhich drug?\t{drug} | unnamed\t{answer}\t{people}")
     path = tmp_path_factory.mktemp("verdicts") / "verdicts.tsv"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
