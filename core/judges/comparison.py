@@ -114,8 +114,8 @@ def expanded(text: str, other: str) -> str:
     names = folded(plain(other))
 
     def full(match: re.Match[str]) -> str:
-        given = r"\s+".join(f"{initial}[a-z]{{2,}}" for initial in re.findall("[a-z]", match[1]))
-        name = re.search(rf"\b{given}\s+{match[2]}", names)
+        pattern = r"\s+".join(f"{initial}[a-z]{{2,}}" for initial in re.findall("[a-z]", match[1]))
+        name = re.search(rf"\b{pattern}\s+{match[2]}", names)
         return name[0] if name else match[0]
 
     return _INITIALS.sub(full, folded(plain(text)))
