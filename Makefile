@@ -121,7 +121,7 @@ fuzz: $(VENV)/.test
 	$(BIN)/python -W ignore -m tests.fuzz.run --inputs 10000
 
 bench: $(VENV)/.test
-	$(BIN)/python -m tests.bench
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench
 
 # The pictures of README and docs.
 screenshots: $(VENV)/.test browser

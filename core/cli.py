@@ -808,7 +808,7 @@ def bench(call: Namespace) -> None:
         sys.path.append(program)
     run_bench = import_module("tests.bench").bench
     timings = run_bench(call.names, partial(print, file=sys.stderr))
-    listing(call, timings, "name", "size", "reference_ms", "fast_ms", "ratio", "ask")
+    listing(call, timings, *("name", "size", "baseline", "baseline_ms", "ms", "ratio", "at_most"))
 
 
 @command("Start", arg("shell", choices=("bash", "zsh", "fish")))

@@ -1,16 +1,20 @@
-"""Reading a bulk export, counting a run's verdicts, intervals of clusters."""
+"""Converting open samples, counting a run's verdicts, intervals of clusters."""
 
 from __future__ import annotations
 
 import json
-from base64 import b64encode
-from itertools import count
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from zipfile import ZipFile
 
+import duckdb
+import lxml.etree
 import numpy as np
 
+from midchart.core.errors import InputError
 from midchart.core.loaders.open import read_cohort
 from midchart.core.protocol import Protocol
 from midchart.core.results.tables import CELL, counted, facts
@@ -20,60 +24,65 @@ from midchart.core.stats.intervals import clustered_bootstrap
 from midchart.core.storage.rows import RowStore, query
 from midchart.core.types import BANDS
 from tests.bench import BENCHES, compare, reference
+from tests.support.samples import SAMPLES
 
+Parser = Callable[[bytes], Any]
 _ARMS, _READERS, _JUDGES, _QUESTIONS = 13, 2, 2, 19_231
 
 
-def _write_fhir(folder: Path, megabytes: int) -> int:
-    """Bulk NDJSON of readings and notes of 200 patients; the size in bytes."""
-    note = b64encode(b"Seen in clinic. No fever, eats well, sleeps well. " * 40).decode()
-    with (folder / "Patient.ndjson").open("w") as file:
-        for number in range(200):
-            file.write(json.dumps({"resourceType": "Patient", "id": f"p{number}"}) + "\n")
-    written = 0
-    with (folder / "all.ndjson").open("w") as file:
-        for number in count():
-            common = {"id": str(number), "subject": {"reference": f"Patient/p{number % 200}"}}
-            reading = {
-                "resourceType": "Observation",
-                "code": {"coding": [{"system": "http://loinc.org", "code": "2345-7"}]},
-                "effectiveDateTime": f"20{number % 20:02}-03-04T05:06:07-05:00",
-                "valueQuantity": {"value": number % 97 / 7, "unit": "mmol/L"},
-            }
-            document = {
-                "resourceType": "DocumentReference",
-                "date": f"20{number % 20:02}-03-04",
-                "content": [{"attachment": {"contentType": "text/plain", "data": note}}],
-            }
-            line = json.dumps((reading if number % 4 else document) | common) + "\n"
-            file.write(line)
-            written += len(line)
-            if written >= megabytes << 20:
-                return written
-    return written
+def _text(data: bytes) -> str:
+    return "".join(lxml.etree.fromstring(data).itertext())
 
 
-@BENCHES.register("fhir_ndjson")
-def fhir_ndjson() -> dict[str, Any]:
-    """A bulk export of 100 MB: every record, compared with parsing its lines alone.
+def _documents(data: bytes) -> list[Any]:
+    return [json.loads(line) for line in data.splitlines()]
 
-    1 GB in 60 s is 6 s for 100 MB.
-    """
+
+def _grouped(folder: Path) -> None:
+    """The rows of all tables by person, as Python objects."""
+    for table in folder.rglob("*.parquet"):
+        held = duckdb.sql(f"SELECT * FROM '{table}'")
+        by = "GROUP BY person_id" if "person_id" in held.columns else "GROUP BY ALL"
+        duckdb.sql(f"SELECT list(held) FROM held {by}").fetchall()
+
+
+def _converted(folder: Path, size: str, baseline: str, plain: Callable[[], Any], at_most: float):
+    def convert() -> None:
+        cohort = read_cohort(folder)
+        for id in cohort.records:
+            cohort.records[id]
+
+    return compare(size, baseline, plain, convert, at_most, rounds=3)
+
+
+def _converted_files(name: str, pattern: str, baseline: str, parse: Parser, at_most: float):
+    files = [path.read_bytes() for path in _sample(name).rglob(pattern)]
+    size = f"{len(files)} files, {sum(map(len, files)) / 1e6:.1f} MB"
+    return _converted(SAMPLES / name, size, baseline, lambda: [*map(parse, files)], at_most)
+
+
+def _sample(name: str) -> Path:
+    if not (SAMPLES / name).exists():
+        raise InputError(f"bench: {SAMPLES / name} is not there")
+    return SAMPLES / name
+
+
+for one in (
+    ("ccda_vendor", "*.xml", "lxml, text alone", _text, 2),
+    ("synthea_fhir", "*.json", "json.loads", json.loads, 4),
+    ("synthea_bulk", "*.ndjson", "json.loads", _documents, 4),
+):
+    BENCHES.register(f"convert_{one[0]}")(partial(_converted_files, *one))
+
+
+@BENCHES.register("convert_omop")
+def omop() -> dict[str, Any]:
+    """OMOP in Parquet, and its rows by person from DuckDB."""
     with TemporaryDirectory() as place:
-        folder = Path(place)
-        _write_fhir(folder, 100)
-
-        def parse() -> None:
-            for line in (folder / "all.ndjson").open("rb"):
-                json.loads(line)
-
-        def read() -> int:
-            cohort = read_cohort(folder)
-            return sum(len(cohort.records[id].events) for id in cohort.records)
-
-        if read() != sum(1 for _ in (folder / "all.ndjson").open("rb")):
-            raise AssertionError("not every resource became an entry")
-        return compare("fhir_ndjson", "100 MB", parse, read, rounds=1, within_ms=6_000)
+        ZipFile(_sample("omop54/Synthea27NjParquet_5.4.zip")).extractall(place)
+        folder = next(Path(place).rglob("person.parquet")).parent
+        size = f"{sum(one.stat().st_size for one in folder.iterdir()) / 1e6:.1f} MB"
+        return _converted(folder, size, "DuckDB, rows by person", lambda: _grouped(folder), 1.5)
 
 
 def _write(folder: Path) -> None:
@@ -134,15 +143,12 @@ def result_rows() -> dict[str, Any]:
             if counts != plain.counts(frame):
                 raise AssertionError("the two counts differ")
             return compare(
-                "result_rows",
                 f"{len(frame):,} verdicts by arm × reader × judge × band",
+                "a data frame's group-by",
                 lambda: plain.counts(frame),
                 lambda: counted(ask, by),
-                within_ms=1_000,
+                at_most=2,
             )
-
-
-_RESAMPLES = 5000
 
 
 @BENCHES.register("clustered_bootstrap")
@@ -153,13 +159,13 @@ def clustered() -> dict[str, Any]:
     deciles = np.repeat(rng.integers(0, 10, 366), 6)
     correct = rng.integers(0, 2, pairs.size).astype(float)
     plain = reference("bootstrap").clustered_bootstrap
-    rows = (correct, pairs, deciles, _RESAMPLES)
+    rows = (correct, pairs, deciles, 5000)
     return compare(
-        "clustered_bootstrap",
         "2,196 rows × 10 deciles × 5,000 resamples",
+        "a loop of resamples",
         lambda: plain(*rows, np.random.default_rng(42)),
         lambda: clustered_bootstrap(*rows, np.random.default_rng(42)),
-        ask=70,
+        at_most=0.014,
         rounds=2,
-        fast_calls=3,
+        calls=3,
     )

@@ -1,40 +1,41 @@
-"""Selecting sentences: BM25."""
+"""Cutting notes into sentences and selecting these: BM25."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from midchart.core.bm25 import BM25Index
-from midchart.core.text import words
-from tests.bench import BENCHES, compare, reference
-
-SENTENCES = 2000
-
-
-def _texts() -> list[str]:
-    """Sentences of about the length and word frequencies of a record's (Zipf, 12 words)."""
-    rng = np.random.default_rng(0)
-    return [
-        " ".join(f"w{rank}" for rank in rng.zipf(1.3, rng.integers(4, 20)).clip(max=5000))
-        for _ in range(SENTENCES)
-    ]
+from midchart.core.text import count_tokens, words
+from midchart.core.text.splitting import pieces
+from tests.bench import BENCHES, QUESTION, compare, notes, texts
 
 
 @BENCHES.register("bm25")
 def bm25() -> dict[str, Any]:
-    """rank_bm25 built for each question, compared with one index per record."""
-    texts = _texts()
-    plain = reference("bm25")
-    question = words("w3 w17 w90 w400 w1200 w17")
-    asked = " ".join(question)
-    index = BM25Index([words(text) for text in texts])
+    """A question to the index of a record, and its terms' postings read once."""
+    question = words(QUESTION)
+    index = BM25Index([words(text) for text in texts()])
+    terms = [index.terms[one] for one in question if one in index.terms]
+    rows = [slice(*index.starts[at : at + 2]) for at in terms]
     return compare(
-        "bm25",
-        f"one question, {SENTENCES:,} sentences",
-        lambda: plain.scores(texts, asked),
+        f"one question, {index.size:,} sentences",
+        "its postings, added up",
+        lambda: [index.parts[row].sum() + index.documents[row].sum() for row in rows],
         lambda: index.scores(question),
-        ask=50,
-        fast_calls=50,
+        at_most=2,
+        calls=50,
+    )
+
+
+@BENCHES.register("split")
+def split() -> dict[str, Any]:
+    """Sentences of notes, and their words and marks counted."""
+    written = [one.text for one in notes()]
+    tokens = sum(map(count_tokens, written))
+    return compare(
+        f"{tokens:,} tokens",
+        "tokens counted",
+        lambda: [*map(count_tokens, written)],
+        lambda: [*map(pieces, written)],
+        at_most=7,
     )
