@@ -485,9 +485,9 @@ def _stack(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
     return chart
 
 
-def _wrapped(rows: Sequence[str], width: int = NAME) -> dict[str, Any]:
+def _wrapped(rows: Sequence[str]) -> dict[str, Any]:
     """The ticks of an axis of rows by name, long ones wrapped."""
-    names = ["<br>".join(textwrap.wrap(for_screen(row, html=True), width)) for row in rows]
+    names = ["<br>".join(textwrap.wrap(for_screen(row, html=True), NAME)) for row in rows]
     return {"tickvals": list(rows), "ticktext": names}
 
 

@@ -123,15 +123,6 @@ BLOCK = 64
 """Resamples drawn in one call. Changing it changes the RNG stream and so the results."""
 
 
-class BinnedMeans(NamedTuple):
-    """Resampled ``means`` float64 [resamples, bins], nan where a resample drew no row of the bin,
-    and the ends of their intervals ``low`` and ``high`` [bins], nan for rows of one cluster."""
-
-    means: Floats
-    low: Floats
-    high: Floats
-
-
 def cluster_members(clusters: ArrayLike) -> tuple[int, NDArray[np.intp]]:
     """Number of clusters, and the number of each row's cluster, intp [rows], by sorted label.
 
@@ -145,36 +136,6 @@ def cluster_members(clusters: ArrayLike) -> tuple[int, NDArray[np.intp]]:
         return len(number), np.fromiter(map(number.__getitem__, rows), np.intp, len(rows))
     labels, members = np.unique(np.asarray(clusters), return_inverse=True)
     return len(labels), members
-
-
-def clustered_bootstrap(
-    values: ArrayLike,
-    clusters: ArrayLike,
-    bins: ArrayLike,
-    resamples: int,
-    rng: np.random.Generator,
-    bin_count: int = 10,
-) -> BinnedMeans:
-    """Percentile intervals of the mean in each bin, clusters drawn with replacement.
-
-    ``values`` float [rows]; ``clusters`` [rows], any labels that sort; ``bins`` int [rows] in
-    0 … bin_count − 1 (deciles). A resample draws as many clusters as there are and takes all their
-    rows; a bin of which it drew none gives nan, which the percentiles leave out. No width where all
-    rows of a bin are equal. Source: Davison and Hinkley, Bootstrap Methods and their Application
-    (1997), section 3.8; resampling plan of the paper, Experiment 1.
-    """
-    count, members = cluster_members(clusters)
-    cell = members * bin_count + np.asarray(bins)
-    sums, rows = (
-        np.bincount(cell, weights, count * bin_count).reshape(count, bin_count).astype(np.float64)
-        for weights in (np.asarray(values, dtype=np.float64), None)
-    )
-    totals = cluster_totals(np.hstack([sums, rows]), resamples, rng)
-    means = ratio(totals[:, :bin_count], totals[:, bin_count:])
-    several = (rows > 0).sum(axis=0) > 1
-    return BinnedMeans(
-        means, *(np.where(several, end, np.nan) for end in clustered_intervals(means))
-    )
 
 
 def cluster_totals(both: Floats, resamples: int, rng: np.random.Generator) -> Floats:

