@@ -82,7 +82,6 @@ OPEN: Mapping[str, str] = {
     "identity": "account acting_as acting_person=person Person ROLES",
     "judges.values": "single_value",
     "loaders.fhir": "can_validate",
-    "options": "FORMAT RECEIVED",
     "protocol": "parse PRESETS Protocol",
     "readers.extractive": "undated=bare",
     "results.claims": "ANSWERS best_ranked Claim claim_of DECLINES",

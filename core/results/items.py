@@ -13,7 +13,7 @@ from midchart.core.results.comparison import detectable, paired
 from midchart.core.results.funnel import step_of
 from midchart.core.results.report import counted_store, withdraw
 from midchart.core.results.reviews import review_verdicts, reviews_of, with_reviews
-from midchart.core.results.tables import facts
+from midchart.core.results.tables import CRITERIA, facts
 from midchart.core.runs.directory import RunDirectory, find_run
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment
 from midchart.core.runs.plan import Plan
@@ -28,14 +28,8 @@ OF_THE_QUESTION = (
     "record", "band", "middle", "order_position", "time_position", "token_position",
     "task_type", "domain",
 )  # fmt: skip
-HITS = {
-    "evidence_all_in_prompt": ALL_IN_PROMPT,
-    "evidence_in_prompt": "evidence_in_prompt",
-    "evidence_all": ALL_KEPT,
-    "evidence": "evidence",
-    "lexical": "lexical",
-}
-"""Columns that say whether a selection is a hit, by criterion → their SQL."""
+HITS = dict(CRITERIA.values())
+"""Columns that say whether a selection is a hit → their SQL."""
 CUT, PARTLY_DROPPED = "cut", "partly dropped"
 EVIDENCE_OUTCOME = (
     f"(CASE WHEN NOT evidence THEN 'dropped' WHEN NOT {ALL_KEPT} THEN '{PARTLY_DROPPED}' "

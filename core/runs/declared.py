@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal
 
 Unit = Literal["%", "points", "", "count", "tokens", "days", "s", "USD"]
 """``%``: a share in [0, 1] shown in per cent; ``points``: a difference of shares in percentage
@@ -53,10 +53,6 @@ class Measure:
     p: str = ""
     better: Literal["more", "less", ""] = ""
 
-    def __post_init__(self) -> None:
-        if self.unit not in get_args(Unit):
-            raise ValueError(f"unit {self.unit!r} of {self.column}; known: {get_args(Unit)}")
-
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -89,11 +85,6 @@ class View:
     about: str = ""
     opens: tuple[str, ...] = ()
     concludes: bool = False
-
-    def __post_init__(self) -> None:
-        if self.figure not in get_args(FigureKind):
-            known = get_args(FigureKind)
-            raise ValueError(f"figure {self.figure!r} of view {self.name}; known: {known}")
 
 
 @dataclass(frozen=True, slots=True)

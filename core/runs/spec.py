@@ -95,19 +95,19 @@ def _host(value: str) -> str:
 class SpecFields(Options):
     """Fields of a spec of any kind."""
 
-    name: RunName | SkipJsonSchema[None] = Field(None, title="Name")
+    name: RunName | SkipJsonSchema[None] = None
     """Name of the run in lists; default: the file's name."""
-    group: RunName | SkipJsonSchema[None] = Field(None, title="Group")
+    group: RunName | SkipJsonSchema[None] = None
     """Runs of one cohort with the same group are listed as one entry; default: none."""
-    kind: Text = Field(title="Kind")
+    kind: Text
     """The experiment."""
     data: CohortPath = Field(title="Cohort")
     """Name of a folder in data/cohorts, or a path to a cohort folder or a record file."""
     protocol: Annotated[
         Any, BeforeValidator(parse, json_schema_input_type=Literal[*PRESETS] | Protocol)
-    ] = Field("corrected", title="Protocol", validate_default=True)
+    ] = Field("corrected", validate_default=True)
     """A preset, or a table with a preset and the fields that differ from it."""
-    seed: Whole | SkipJsonSchema[None] = Field(None, title="Seed")
+    seed: Whole | SkipJsonSchema[None] = None
     """Seed of all randomness; default: the protocol's, 42."""
     limit: Count | SkipJsonSchema[None] = Field(None, title="Number of questions")
     """Only the first so many questions of the cohort; default: all."""
@@ -194,7 +194,7 @@ class Component:
 def _model(kind: str) -> type[SpecFields]:
     """The fields of a spec of a kind."""
     experiment = EXPERIMENTS.build(kind)
-    fields: dict[str, Any] = {"kind": (Literal[kind], Field(title="Kind"))}
+    fields: dict[str, Any] = {"kind": (Literal[kind], ...)}
     for name, required in experiment.lists.items():
         entry: Any = Annotated[Any, Component(LISTS[name])]
         about = f"{name.capitalize()}: names, or tables with a name and options."
@@ -203,7 +203,6 @@ def _model(kind: str) -> type[SpecFields]:
             Chosen[entry] if required else Several[entry],
             Field(
                 ... if required and not default else default,
-                title=name.capitalize(),
                 description=about,
                 validate_default=True,
             ),
@@ -212,7 +211,7 @@ def _model(kind: str) -> type[SpecFields]:
         about = "Label of the judge that decides; default: choice, else statements, else the first."
         fields["primary_judge"] = (
             Words | SkipJsonSchema[None],
-            Field(None, title="Primary judge", description=about),
+            Field(None, description=about),
         )
     if experiment.makes_records:
         fields["data"] = (Literal[MADE], MADE)

@@ -59,15 +59,26 @@ def by_band(ask: Ask) -> dict[Key, Counts]:
     }
 
 
+def shares(
+    plan: Plan, counts: Mapping[Key, Counts], named: Sequence[tuple[Key, dict[str, Any]]]
+) -> Table:
+    """A row each arm entry × reader × judge × value of further columns: ``named`` has, of each
+    value, the end of its key in ``counts`` and its columns."""
+    return [
+        {**columns, **more, **share(counts.get((*cell, *end), NOTHING))}
+        for (columns, cell), (end, more) in product(cells(plan), named)
+    ]
+
+
 def accuracy(plan: Plan, bands: dict[Key, Counts], names: Sequence[str] = ALL_BANDS) -> Table:
     """One row each arm entry × reader × judge × band of ``names``; accuracy is null where n is 0.
     ``ci`` is the percentile bootstrap, which reproduces the paper's intervals; the others are as in
     :func:`midchart.core.results.tables.share`."""
-    rows: Table = []
-    for (columns, cell), band in product(cells(plan), names):
-        row: dict[str, Any] = {**columns, "band": band, **share(bands.get((*cell, band), NOTHING))}
-        drawn = intervals(row["correct"], row["n"], plan, "accuracy", *cell, band)
-        rows.append(row | pick(drawn, ("ci_low", "ci_high")))
+    rows = shares(plan, bands, [((band,), {"band": band}) for band in names])
+    for row in rows:
+        name = pick(row, (*CELL, "band")).values()
+        drawn = intervals(row["correct"], row["n"], plan, "accuracy", *name)
+        row |= pick(drawn, ("ci_low", "ci_high"))
     return rows
 
 
@@ -141,13 +152,11 @@ def hit_miss(ask: Ask, plan: Plan) -> Table:
     for criterion, column in criteria.items():
         counts = counted(ask, (*CELL, column))
         names = EVIDENCE.get(criterion, ("hit", "miss"))
-        rows += [
-            {**columns, "criterion": criterion, "evidence": name, "hit": hit}
-            | share(counts.get((*cell, hit), NOTHING))
-            for columns, cell in cells(plan)
+        named = [
+            ((hit,), {"criterion": criterion, "evidence": name, "hit": hit})
             for name, hit in zip(names, (True, False), strict=True)
-            if counts
         ]
+        rows += shares(plan, counts, named) if counts else []
     return rows
 
 
@@ -165,19 +174,11 @@ def faults(ask: Ask, plan: Plan) -> Table:
         continued = counted(ask, (*CELL, struck), continuation, "correct IS NOT NULL")
         if not any(key[3] for key in counts):
             continue
-        for (columns, cell), where in product(cells(plan), (True, False)):
-            of = continued.get((*cell, where), NOTHING)
-            rows.append(
-                {
-                    **columns,
-                    "fault": fault,
-                    "struck": where,
-                    **share(counts.get((*cell, where), NOTHING)),
-                    "continuations": of["correct"],
-                    "continuation_share": share_of(of),
-                    **ends("continuation_", by_patient(of)),
-                }
-            )
+        named = [((where,), {"fault": fault, "struck": where}) for where in (True, False)]
+        for row in shares(plan, counts, named):
+            of = continued.get(tuple(pick(row, (*CELL, "struck")).values()), NOTHING)
+            row |= {"continuations": of["correct"], "continuation_share": share_of(of)}
+            rows.append(row | ends("continuation_", by_patient(of)))
     return rows
 
 

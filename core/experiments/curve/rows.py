@@ -163,21 +163,10 @@ class Observed:
         return known[~weak], len(rows) - len(known), int(weak.sum())
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Selected:
-    """The responses of one curve: ``responses`` by position (None where there are none), the
-    numbers of those ``unlocated`` (a score, but evidence without a position), ``unscored`` (no
-    score) and left out for a ``weak`` location, and whether any is ``simulated``."""
-
-    responses: Responses | None
-    unlocated: int
-    unscored: int
-    weak: int
-    simulated: bool
-
-
-def select(observed: Observed, choice: CurveChoice) -> Selected:
-    """The responses of a choice, summed by position.
+def select(observed: Observed, choice: CurveChoice) -> tuple[Responses | None, dict[str, Any]]:
+    """The responses of a choice, summed by position (None where there are none); the numbers of
+    those ``unlocated`` (a score, but evidence without a position), ``unscored`` (no score) and left
+    out for a ``weak`` location, and whether any is ``simulated``.
 
     With ``snippets`` "best" a response counts at the best-located piece of its evidence; with
     "all" it counts at every located piece, in the same cluster, and each piece that was not
@@ -197,10 +186,10 @@ def select(observed: Observed, choice: CurveChoice) -> Selected:
         )
     )
     places, missing = observed.places[choice.position, choice.snippets]
-    unlocated = int(np.sum(np.asarray(sums["n"]) * missing[sums.index]))
+    counts = {"unlocated": int(np.sum(np.asarray(sums["n"]) * missing[sums.index]))}
+    counts |= {"unscored": unscored, "weak": weak, "simulated": bool(rows["simulated"].any())}
     at = places.join(sums, on="question", how="inner")
-    responses = assemble(*(at[name] for name in SUMMED)) if len(at) else None
-    return Selected(responses, unlocated, unscored, weak, bool(rows["simulated"].any()))
+    return assemble(*(at[name] for name in SUMMED)) if len(at) else None, counts
 
 
 SUMMED = ("cluster", "right", "n", "at", "models")

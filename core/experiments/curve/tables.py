@@ -342,28 +342,28 @@ def curve_row(observed: Observed, choice: CurveChoice, bins: int, resamples: int
     """A choice's curve: the columns of :data:`SUMMARY`, ``curve``, a row a bin
     (:data:`BIN_COLUMNS`), and its verdict ``text``; null where a value is not defined. Raises
     InputError where no answer has both the score and a position."""
-    selected = select(observed, choice)
-    if selected.responses is None:
+    responses, counts = select(observed, choice)
+    if responses is None:
         raise InputError(
             f"no answer has both the score {choice.score!r} and a {choice.position} position of "
-            f"its evidence ({selected.unscored} without the score, {selected.unlocated} without a "
-            "position: not located, or in an entry without a date; "
-            f"{selected.weak} left out for a weak location)"
+            f"its evidence ({counts['unscored']} without the score, {counts['unlocated']} without "
+            "a position: not located, or in an entry without a date; "
+            f"{counts['weak']} left out for a weak location)"
         )
     protocol = observed.protocol
     widened = protocol.intervals == "widened"
-    curve = study(selected.responses, bins, resamples, protocol.seed, widened)
-    of: dict[str, Any] = {"n": curve.rows, "clusters": curve.cluster_count}
+    curve = study(responses, bins, resamples, protocol.seed, widened)
+    of: dict[str, Any] = {"n": curve.rows, "clusters": curve.cluster_count, **counts}
     of |= {"uniform_share": UNIFORM_SHARE}
     for name in SUMMARY:
-        value: Any = of.get(name, getattr(selected, name, getattr(curve, name, None)))
+        value: Any = of.get(name, getattr(curve, name, None))
         of[name] = finite(value) if SUMMARY[name] == "DOUBLE" else value
     columns = {name: getattr(curve, name).tolist() for name in BIN_COLUMNS if name != "bin"}
     drawn = [
         {"bin": b} | {name: None if isnan(of[b]) else of[b] for name, of in columns.items()}
         for b in range(bins)
     ]
-    text = verdict(curve, choice.score, selected.simulated, choice.stratum != "all")
+    text = verdict(curve, choice.score, counts["simulated"], choice.stratum != "all")
     return {**of, "curve": drawn, "text": text}
 
 

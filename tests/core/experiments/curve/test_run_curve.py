@@ -162,10 +162,10 @@ def test_every_piece_of_the_evidence_is_one_place_of_one_cluster(place):
     observed = observe(cohort, cohort.instructions, Protocol())
     for snippets in ("best", "all"):
         choice = CurveChoice("clinician", "time", "model", "model-a", snippets)
-        taken = select(observed, choice)
+        taken, _ = select(observed, choice)
         rows = points(observed, choice)
-        assert taken.responses is not None and taken.responses.rows == len(rows)
-        assert taken.responses.right.sum() == rows["score"].sum()
+        assert taken is not None and taken.rows == len(rows)
+        assert taken.right.sum() == rows["score"].sum()
 
 
 def test_a_stopped_run_resumes_to_the_same_tables(place, monkeypatch):
