@@ -194,14 +194,21 @@ class Source:
             with open_regular(self.path) as file:
                 yield file
             return
-        with UntrustedZip(self.path, Source(self.path, self.root).name) as archive:
+        with self.zip() as archive:
             archive.check(MOST_ZIP_FILES, LARGEST_ZIP_FILE, [self.member])
             with archive.open(self.member) as file:
                 yield file
 
+    @contextmanager
+    def zip(self) -> Generator[UntrustedZip]:
+        """The zip that it is, or that it is in, opened."""
+        name = Source(self.path, self.root).name
+        with reading_file(name), UntrustedZip(self.path, name) as archive:
+            yield archive
+
     def members(self) -> list[Source]:
         """The files in a zip that are not hidden."""
-        with reading_file(self.name), UntrustedZip(self.path, self.name) as archive:
+        with self.zip() as archive:
             names = [n for n in archive.names if not any(map(is_hidden, PurePosixPath(n).parts))]
         return [Source(self.path, self.root, name) for name in names]
 
