@@ -87,7 +87,8 @@ def convert_files(place: Path, root: Path, named: bool, folder: Path) -> None:
         if "error" in report:
             if report["error"] is None:
                 return
-            raise DataError(*report["error"])
+            file, *reason = report["error"]
+            raise DataError(file or place.name, *reason)
         at: str = report["at"]  # the process was ended here
         if at in ("", *excluded) or len(excluded) == MOST_EXCLUDED:
             raise DataError(place.name, None, OVER_LIMIT, "split it")
@@ -193,9 +194,7 @@ def _work(request: dict[str, Any], reports: IO[str]) -> NoReturn:
         os._exit(1)
     except Exception as problem:  # noqa: BLE001 - a loader's
         failure = parallel.failure_of(type(problem).__name__)
-    place, error = Path(request["place"]).name, None
-    if failure is not None:
-        error = [failure.file or place, failure.line, failure.reason, failure.remedy]
+    error = failure and failure.__reduce__()[1]
     with contextlib.suppress(OSError):
         print(json.dumps({"error": error}), file=reports, flush=True)
     os._exit(0)

@@ -128,23 +128,25 @@ def do_run(folder: RunDirectory) -> str:
         events.close()
 
 
-def _without_network(folder: RunDirectory, lock: Lock) -> bool:
-    """Give up the network where the run needs none, and note it if no part of it had one; gives
-    whether another process will start the next run: a fork that waits for the end of this one."""
-    begun = any(folder.items.iterdir()) and not folder.unreachable.exists()
+def _follow(folder: RunDirectory, lock: Lock) -> None:
+    """Leave the start of the next run to a fork, which waits for the end of this process and keeps
+    its network."""
+    if os.fork():
+        return
+    lock.release()
+    with folder.lock.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+    tick()
+    os._exit(0)
+
+
+def _without_network(folder: RunDirectory) -> None:
+    """Give up the network where the run needs none, and note it if no part of it had one."""
+    first = folder.unreachable.exists() or not any(folder.items.iterdir())
     folder.unreachable.unlink(missing_ok=True)
     on_ray = folder.cluster().startswith(LOCAL)
-    if sys.platform != "linux" or on_ray or not calls_nobody(folder.plan()):
-        return False
-    if not os.fork():
-        lock.release()
-        with folder.lock.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH)
-        tick()
-        os._exit(0)
-    if give_up_network() and not begun:
+    if not on_ray and calls_nobody(folder.plan()) and give_up_network() and first:
         folder.unreachable.touch()
-    return True
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -158,9 +160,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{now()} refused: {error}", file=sys.stderr)
         return error.exit_status
     print(f"{now()} started", flush=True)
-    followed = False
+    _follow(folder, lock)
     try:
-        followed = _without_network(folder, lock)
+        _without_network(folder)
         started_by = folder.started_by()
         resolve(lambda: started_by)
         outcome = do_run(folder)
@@ -171,8 +173,6 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     finally:
         lock.release()
-        if not followed:
-            tick()
 
 
 if __name__ == "__main__":

@@ -53,16 +53,6 @@ class EchoReader:
         return Answer(text, sources=(best.sentence_id,), prompt_tokens=prompt.tokens)
 
 
-class CallingEcho(EchoReader):
-    """The echo of a server on this machine."""
-
-    name = "test_calling"
-
-    @classmethod
-    def addresses(cls, **options):
-        return ("http://127.0.0.1:1",)
-
-
 class GroupEcho(EchoReader):
     """The echo, in groups and last one first; notes each group's questions in a file."""
 
@@ -112,7 +102,7 @@ class GroupWords(WordJudge):
             yield index, self.judge(*items[index])
 
 
-READER_CLASSES = (EchoReader, CallingEcho, GroupEcho)
+READER_CLASSES = (EchoReader, GroupEcho)
 JUDGE_CLASSES = (WordJudge, LengthJudge, GroupWords)
 
 

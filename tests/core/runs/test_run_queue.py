@@ -70,13 +70,12 @@ def events(run: str) -> list[dict]:
     return [json.loads(line) for line in folder_of(run).events.read_text().splitlines()]
 
 
-@pytest.mark.parametrize(("reader", "confined"), [("test_echo", True), ("test_calling", False)])
 def test_the_next_run_starts_without_a_status_call_and_one_without_a_server_reaches_no_network(
-    cohort, hold, monkeypatch, reader, confined
+    cohort, hold, monkeypatch
 ):
     with socket.create_server(("127.0.0.1", 0)) as server:
         monkeypatch.setenv("TEST_READER_CALLS", str(server.getsockname()[1]))
-        runs = [enqueue(small(cohort, name=f"number {i}", readers=[reader])) for i in range(2)]
+        runs = [enqueue(small(cohort, name=f"number {i}")) for i in range(2)]
         numbers = {row["run"]: (row["status"], row["queue_number"]) for row in status()}
         assert numbers[runs[0]] == ("running", None)
         assert numbers[runs[1]] == ("queued", 1)
@@ -86,10 +85,10 @@ def test_the_next_run_starts_without_a_status_call_and_one_without_a_server_reac
     spans = [(events(run)[0]["time"], events(run)[-1]["time"]) for run in runs]
     assert spans[0][1] <= spans[1][0], "one at a time, in order"
     assert not waiting()
+    confined = sys.platform == "linux"  # nothing of it is promised elsewhere
     for run in runs:
         reasons = [row["reason"] for row in rows(run, "answers")]
-        assert len(reasons) == 4
-        assert sum("PermissionError" in str(reason) for reason in reasons) == 4 * confined
+        assert ["PermissionError" in str(reason) for reason in reasons] == [confined] * 4
         assert status(run)["unreachable"] == confined
 
 
