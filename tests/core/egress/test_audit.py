@@ -243,10 +243,12 @@ def test_a_tag_that_says_no_is_no_whatever_the_log_says(data):
     assert not allowed(cohort)
 
 
-def test_an_import_and_its_removal_are_noted_for_its_files(data):
+def test_an_import_permits_nothing_and_a_removal_takes_back_what_was_permitted(data):
     source = write_cohort(data / "source", records=1)
-    api.import_cohort("north", source, allowed={FIELD: True}, reason=REASON)
+    api.import_cohort("north", source)
     folder = settings.cohorts_folder() / "north"
+    assert not allowed(folder)
+    set_data_use(folder, FIELD, True, REASON)
     assert allowed(folder)
     copy = Path(shutil.copytree(folder, data / "kept"))
     api.remove_cohort("north")
