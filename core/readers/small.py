@@ -29,8 +29,6 @@ WINDOW = 4096
 LONGEST = 96
 """Most tokens of an unconstrained answer, which might repeat a word until the window ends."""
 MODEL: dict[str, Any] = {"model": weights.SMALL, "window": WINDOW, "dtype": "float32"}
-QUOTE = "as the source has it"
-"""Form of a quoted line; part of the identity, so stored answers of another form are not reused."""
 REFUSAL = (
     "The small reader cannot answer this kind of question; it quotes the one line that answers, "
     "and this asks for several, or for what a line cannot say."

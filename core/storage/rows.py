@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,28 +46,17 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_file_cache": False,
 }
 _lock = threading.Lock()
-_inherited: list[Callable[[], object]] = []
-"""Databases of the process that forked this one, which lacks their threads and so closes none."""
-
-
-@cache
-def _database() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(":memory:", config=_CONFIG)
+_databases: dict[int, duckdb.DuckDBPyConnection] = {}
+"""The database by process: that of the process which forked this one lacks its threads here, so it
+is neither asked nor closed."""
 
 
 def cursor() -> duckdb.DuckDBPyConnection:
     """A cursor of this process's one in-memory database; extensions are never fetched."""
     with _lock:
-        return _database().cursor()
-
-
-def _forked() -> None:
-    global _database
-    _inherited.append(_database)
-    _database = cache(_database.__wrapped__)
-
-
-os.register_at_fork(after_in_child=_forked)
+        if os.getpid() not in _databases:
+            _databases[os.getpid()] = duckdb.connect(":memory:", config=_CONFIG)
+        return _databases[os.getpid()].cursor()
 
 
 @atexit.register
@@ -78,9 +66,8 @@ def close() -> None:
     Left to the interpreter's end, the binding prints pages about leaks on standard error.
     """
     with _lock:
-        if _database.cache_info().currsize:
-            _database().close()
-            _database.cache_clear()
+        if database := _databases.pop(os.getpid(), None):
+            database.close()
 
 
 def _json_source(path: Path, schema: Schema, longest: int | None = None) -> str:
@@ -360,16 +347,20 @@ class RowStore:
         Raises WorkFailed where a JSONL holds damaged lines, which a resume leaves out.
         """
         self.close()
-        for table, schema in self.schemas.items():
-            parquet, journal = self._files(table)
-            if journal.exists() and not parquet.exists():
-                repair(journal)
-                _compact(journal, parquet, schema)
-            journal.unlink(missing_ok=True)
-            sync_folder(self.folder)
+        # Several threads would hold all rows that are read ahead of the one that is written.
+        with duckdb.connect(":memory:", config=_CONFIG | {"threads": 1}) as single:
+            for table, schema in self.schemas.items():
+                parquet, journal = self._files(table)
+                if journal.exists() and not parquet.exists():
+                    repair(journal)
+                    _compact(single, journal, parquet, schema)
+                journal.unlink(missing_ok=True)
+                sync_folder(self.folder)
 
 
-def _compact(journal: Path, parquet: Path, schema: Schema) -> None:
+def _compact(
+    single: duckdb.DuckDBPyConnection, journal: Path, parquet: Path, schema: Schema
+) -> None:
     with open_regular(journal) as file:
         lengths = [len(line) for line in file]
     rows = _json_source(journal, schema, max(lengths, default=0))
@@ -377,10 +368,8 @@ def _compact(journal: Path, parquet: Path, schema: Schema) -> None:
     if counts["keys"] < len(lengths):
         damaged = spelled(len(lengths) - counts["keys"], "damaged line")
         raise WorkFailed(f"{journal}: {damaged}; resume the run, which does their items again")
-    # Several threads would hold all rows that are read ahead of the one that is written.
-    single = duckdb.connect(":memory:", config=_CONFIG | {"threads": 1})
-    with replacing(parquet) as fresh, single as connection:
-        connection.execute(
+    with replacing(parquet) as fresh:
+        single.execute(
             f"COPY {rows} TO {literal(fresh)} "
             f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROWS_AT_ONCE})"
         )

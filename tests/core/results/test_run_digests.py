@@ -51,9 +51,7 @@ def test_changed_rows_are_named_by_report_compare_and_export(
         assert run in line and "items/verdicts.parquet" in line and "answers" not in line
     for call in (
         ["report", run],
-        ["report", run, "--csv", str(tmp_path / "csv")],
         ["compare", other, run],
-        ["export", run, "--out", str(tmp_path / "c.zip")],
         ["export", run, "--html", str(tmp_path / "c.html")],
     ):
         capsys.readouterr()

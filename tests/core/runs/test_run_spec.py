@@ -133,12 +133,12 @@ def test_every_spec_of_the_docs_is_valid_under_the_printed_schema(capsys):
     every = jsonschema.Draft202012Validator(json.loads(capsys.readouterr().out))
     every.check_schema(every.schema)
     for path, table in specs.items():
-        assert main(["schema", table["kind"]]) == 0
-        one = jsonschema.Draft202012Validator(json.loads(capsys.readouterr().out))
+        one = jsonschema.Draft202012Validator(spec_schema(table["kind"]))
         assert [error.message for error in one.iter_errors(table)] == [], path
         assert every.is_valid(table), path
         for wrong in ({"limt": 1}, {"seed": -1}, {"protocol": {"k": -1}}, {"arms": ["bm52"]}):
-            assert not one.is_valid(table | wrong) and not every.is_valid(table | wrong)
+            assert not one.is_valid(table | wrong), path
+    assert not every.is_valid(table | wrong)
 
 
 def test_the_schema_has_title_description_limits_and_default_of_each_field(capsys):
