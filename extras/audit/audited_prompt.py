@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 from midchart.core.access import RunRef, guarded, needs
 from midchart.core.errors import DataError, InputError, UnknownName
@@ -17,7 +16,7 @@ from midchart.core.text.prompt import context_lines
 from midchart.core.types import Answer, Kept, Prompt, Record, Selection, Span
 from midchart.extras.audit.alignment import aligned, shown
 from midchart.extras.audit.experiment import sourced_passages
-from midchart.extras.audit.joining import AuditedCohort, prompt_text
+from midchart.extras.audit.joining import prompt_text
 from midchart.extras.audit.tables import span_of
 
 _COLUMNS = (
@@ -106,7 +105,7 @@ def _read_again(
     """The parts of the prompt in the log with where they come from, the altered words, and why
     there are none."""
     try:
-        read = cast("AuditedCohort", asked_of(run))
+        read = asked_of(run)
     except (DataError, InputError) as error:
         return (), (), str(error)
     if instruction not in read.samples:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -129,13 +129,12 @@ class AuditRun(Experiment):
         return audited(cohort, options["log"], options["ids"], what.protocol, what.base)
 
     def cohort_facts(self, cohort: Cohort) -> Mapping[str, Any]:
-        read = cast("AuditedCohort", cohort)
         return {
-            "samples": len(read.samples),
-            "by_content": len(read.by_content),
-            "by_reviewers": list(read.evidence_from.values()).count(REVIEWER),
-            "unread": list(read.unread[:MOST_NAMED]),
-            "unread_count": len(read.unread),
+            "samples": len(cohort.samples),
+            "by_content": len(cohort.by_content),
+            "by_reviewers": list(cohort.evidence_from.values()).count(REVIEWER),
+            "unread": list(cohort.unread[:MOST_NAMED]),
+            "unread_count": len(cohort.unread),
         }
 
     def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:
@@ -151,7 +150,7 @@ class AuditRun(Experiment):
 
     def execute(self, job: Job) -> None:
         there = job.there("audited", "item, status, context_tokens")
-        read = cast("AuditedCohort", job.cohort)
+        read = job.cohort
         if read.comparison is not None:
             read.comparison.shingles(
                 lambda done, n: job.watch(f"comparing the log with record {done + 1:,} of {n:,}")
@@ -191,7 +190,7 @@ def _named(job: Job, row: Row, item: str) -> Row:
 
 def _system_row(job: Job, question: Question) -> Row:
     """What the log says of a question, read back against the record."""
-    read = cast("AuditedCohort", job.cohort)
+    read = job.cohort
     id = question.instruction.id
     sample = read.samples[id]
     row: Row = {
@@ -376,7 +375,7 @@ def _judged(job: Job, question: Question, sample: Sample) -> str | None:
 
 def _arm_row(job: Job, entry: ArmConfig, question: Question, system: Mapping[str, Any]) -> Row:
     """What an arm keeps of the record with as many tokens as the system's prompt."""
-    read = cast("AuditedCohort", job.cohort)
+    read = job.cohort
     row: Row = {**_columns(question, read), "source": entry.label, "role": "arm"}
     with outcome(row):
         tokens = system["context_tokens"]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass, replace
 from functools import cache
 from pathlib import Path, PurePath
-from typing import Any, cast, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from midchart.core import config as settings
 from midchart.core.access import Names, needs
@@ -88,15 +88,14 @@ def _kind(hint: Any) -> Names | None:
 
 def _with_names(value: Any, field: str) -> Any:
     if isinstance(value, list):
-        return [_with_names(one, field) for one in cast("list[Any]", value)]
+        return [_with_names(one, field) for one in value]
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{field: name_of(getattr(value, field))})
     if not isinstance(value, Mapping):
         return value
-    table = cast("Mapping[str, Any]", value)
-    if isinstance(table.get(field), str):
-        return {**table, field: name_of(table[field])}
-    return {key: _with_names(one, field) for key, one in table.items()}
+    if isinstance(value.get(field), str):
+        return {**value, field: name_of(value[field])}
+    return {key: _with_names(one, field) for key, one in value.items()}
 
 
 class _Check:
@@ -162,7 +161,7 @@ class _Check:
         if value is None:
             return None
         if isinstance(value, Mapping):
-            return {name: self.run(one) for name, one in cast("Mapping[str, Any]", value).items()}
+            return {name: self.run(one) for name, one in value.items()}
         if not isinstance(value, str | os.PathLike):
             return [self.run(one) for one in value]
         run = self._text(value)
@@ -174,8 +173,7 @@ class _Check:
         """A spec as a table; not its file."""
         if not isinstance(value, Mapping):
             raise self.refusal()
-        table = cast("Mapping[str, Any]", value)
-        return self._table(_schema(), _schema()["$defs"].get(str(table.get("kind"))), table)
+        return self._table(_schema(), _schema()["$defs"].get(str(value.get("kind"))), value)
 
     def spec_text(self, value: Any) -> Any:
         """A spec as a table or as text in TOML; not its file."""
@@ -240,7 +238,7 @@ class _Check:
     def _text(self, value: Any) -> str:
         if not isinstance(value, str | os.PathLike):
             raise self.refusal()
-        text = os.fspath(cast("str | os.PathLike[Any]", value))
+        text = os.fspath(value)
         if not isinstance(text, str) or "\0" in text:
             raise self.refusal()
         return text
@@ -260,13 +258,12 @@ class _Check:
                 raise self.refusal()
             return value
         if isinstance(value, Mapping):
-            return self._table(schema, node, cast("Mapping[str, Any]", value))
+            return self._table(schema, node, value)
         if isinstance(value, list | tuple):
-            values = cast("Sequence[Any]", value)
             forms = list(_forms(schema, node))
             items = [one["items"] for one in forms if "items" in one]
             node = {"anyOf": items} if items else node
-            return [self._checked(schema, node, one) for one in values]
+            return [self._checked(schema, node, one) for one in value]
         return value
 
     def _table(self, schema: Mapping[str, Any], node: Any, table: Mapping[str, Any]) -> Any:

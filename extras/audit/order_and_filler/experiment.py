@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field
 
@@ -109,28 +109,27 @@ class OrderAndFillerRun(Experiment):
         return varied_cohort(cohort, asked, what.options, what.protocol)
 
     def patients(self, cohort: Cohort, asked: Sequence[Instruction]) -> int:
-        cases = cast(VariedCohort, cohort).cases
+        cases = cohort.cases
         if any(cases[one.id].condition.level == "other_patients" for one in asked):
             return len(cohort.records)
         return super().patients(cohort, asked)
 
     def added_tokens(self, cohort: Cohort, asked: Sequence[Instruction]) -> int:
-        cases = cast(VariedCohort, cohort).cases
-        return sum(cases[one.id].condition.tokens for one in asked)
+        return sum(cohort.cases[one.id].condition.tokens for one in asked)
 
     def cohort_facts(self, cohort: Cohort) -> Mapping[str, Any]:
-        return {"unmoved": cast(VariedCohort, cohort).unmoved}
+        return {"unmoved": cohort.unmoved}
 
     def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:
         need_instructions(spec, cohort, instructions)
-        cases = cast(VariedCohort, cohort).cases
+        cases = cohort.cases
         compared = sum(cases[one.id].condition.factor != "base" for one in instructions)
         verdicts = sum(judge.repeats for judge in spec.judge_entries)
         answers = len(instructions) * (1 + verdicts)
         return (answers + compared) * len(spec.arms) * len(spec.readers)
 
     def execute(self, job: Job) -> None:
-        arrangement = Arrangement(cast(VariedCohort, job.cohort), job.protocol)
+        arrangement = Arrangement(job.cohort, job.protocol)
         Answering(job, arrangement.question, arrangement.select, complete=True).run()
         _compare(job)
 
@@ -160,7 +159,7 @@ class OrderAndFillerRun(Experiment):
 def _compare(job: Job) -> None:
     """Compare every answer with the base's to the same question, by the same arm and reader."""
     there = job.there("comparisons")
-    cohort = cast(VariedCohort, job.cohort)
+    cohort = job.cohort
     columns = "item, key, status, answer, sources, ended, prompt_hash"
     answers = job.there("answers", columns)
     for instruction in job.questions():

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from midchart.core.errors import DataError
 from midchart.core.storage.sources import Source
@@ -172,8 +172,8 @@ class LmEvalSamples(FileFormat):
                 trouble(str(error))
         for place, row in objects(file, trouble):
             arguments = row.get("arguments")  # a list before version 0.4.5
-            calls = list(cast("Row", arguments).values()) if isinstance(arguments, dict) else (
-                cast("list[Any]", arguments) if isinstance(arguments, list) else []
+            calls = list(arguments.values()) if isinstance(arguments, dict) else (
+                arguments if isinstance(arguments, list) else []
             )  # fmt: skip
             if calls:
                 task = named["task"] if named else file.stem
@@ -195,7 +195,7 @@ def _of_lm_eval(
     filtered = id_of(row.get("filter"))
     suffix = f"/{filtered}" if filtered not in ("", "none") else ""
     metrics = row.get("metrics")
-    names = cast("list[Any]", metrics) if isinstance(metrics, list) else []
+    names = metrics if isinstance(metrics, list) else []
     return sample_of(
         f"{model}/{task}/{id_of(row.get('doc_id')) or place}{suffix}",
         place,
@@ -215,14 +215,14 @@ def _pair(call: Any) -> tuple[Any, Any]:
     """The arguments of a request: prompt, and generation options or the continuation."""
     if isinstance(call, dict):
         return at(call, "arg_0"), at(call, "arg_1")
-    values = cast("list[Any]", call) if isinstance(call, list) else [call]
+    values = call if isinstance(call, list) else [call]
     return (values[0] if values else ""), (values[1] if len(values) > 1 else None)
 
 
 def _ranked_first(row: Row, options: tuple[str, ...]) -> str:
     """The option of the highest log-likelihood; "" where these are not all there."""
     values = row.get("filtered_resps")
-    listed_values = cast("list[Any]", values) if isinstance(values, list) else []
+    listed_values = values if isinstance(values, list) else []
     known = [n for one in listed_values if (n := number_of(_first(one))) is not None]
     if not len(known) == len(listed_values) == len(options):
         return ""
@@ -263,12 +263,12 @@ class HelmSamples(FileFormat):
             raise DataError(file.name, None, "has no request_states", "run helm-run again")
         stats = _stats(file.with_name("per_instance_stats.json"), trouble)
         model, run = at(state, "adapter_spec.model"), file.path.parent.name
-        for place, one in listed(cast("list[Any]", states), file.name, trouble):
+        for place, one in listed(states, file.name, trouble):
             yield _of_helm(one, place, run, model, stats)
 
 
 def _objects(value: Any) -> list[Row]:
-    values = cast("list[Any]", value) if isinstance(value, list) else []
+    values = value if isinstance(value, list) else []
     return [one for one in values if isinstance(one, dict)]
 
 
@@ -309,7 +309,7 @@ def _of_helm(
         messages_of(first_at(state, "request.messages", "request.prompt")),
         question=at(state, "instance.input.text"),
         answer=completion.get("text"),
-        options=list(cast("Row", mapping).values()) if isinstance(mapping, dict) else None,
+        options=list(mapping.values()) if isinstance(mapping, dict) else None,
         reference=[
             text_of(at(one, "output.text"))
             for one in references
@@ -331,4 +331,4 @@ def _of_helm(
 
 
 def _first(value: Any) -> Any:
-    return cast("list[Any]", value)[0] if isinstance(value, list) and value else value
+    return value[0] if isinstance(value, list) and value else value

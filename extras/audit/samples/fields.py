@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from math import isfinite
-from typing import Any, cast
+from typing import Any
 
 from midchart.core.cohorts.columns import MISSING, MISSING_TYPED, known_names
 from midchart.core.errors import DataError
@@ -89,7 +89,7 @@ def scores_of(row: Mapping[str, Any]) -> dict[str, float]:
         if metric:
             scores |= numbers_of({metric: row[column]})
         elif isinstance(members := unpacked(row[column]), dict):
-            scores |= numbers_of(cast("dict[str, Any]", members))
+            scores |= numbers_of(members)
     return scores
 
 
@@ -108,7 +108,7 @@ def _score_columns(columns: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 
 def numbers_of(values: Any) -> dict[str, float]:
     """The values of an object that are numbers or truth values, by name."""
-    members = cast("dict[str, Any]", values).items() if isinstance(values, dict) else ()
+    members = values.items() if isinstance(values, dict) else ()
     pairs = ((name, number_of(value)) for name, value in members)
     return {name: number for name, number in pairs if number is not None}
 
@@ -142,8 +142,7 @@ def count_of(value: Any) -> int | None:
 def ended_of(reason: Any) -> str:
     """How an answer ended by a log's own word for it; "" for a word that is not known."""
     if isinstance(reason, list | tuple):
-        reasons = cast("Sequence[Any]", reason)
-        reason = reasons[-1] if reasons else ""
+        reason = reason[-1] if reason else ""
     return _ENDS.get(reason.strip().lower(), "") if isinstance(reason, str) else ""
 
 
@@ -173,12 +172,11 @@ def text_of(value: Any) -> str:
     if isinstance(value, int | float):
         return _number_text(value)
     if isinstance(value, list | tuple):
-        texts = (text_of(part) for part in cast("Iterable[Any]", value))
+        texts = (text_of(part) for part in value)
         return "\n".join(text for text in texts if text)
     if isinstance(value, dict):
-        members = cast("dict[str, Any]", value)
         for name in _TEXTS:
-            if name in members and (text := text_of(members[name])):
+            if name in value and (text := text_of(value[name])):
                 return text
     return ""
 
@@ -208,7 +206,7 @@ def texts_of(value: Any) -> tuple[str, ...]:
         return ()
     value = unpacked(value)
     if isinstance(value, list | tuple):
-        texts = [text_of(one) for one in cast("Iterable[Any]", value)]
+        texts = [text_of(one) for one in value]
         return tuple(text for text in texts if text)
     return (text,) if (text := text_of(value)) else ()
 
@@ -216,7 +214,7 @@ def texts_of(value: Any) -> tuple[str, ...]:
 def chunks_of(value: Any) -> tuple[Chunk, ...]:
     """The chunks of a list of texts, or of objects with text, identifier and score."""
     value = unpacked(value)
-    listed = cast("Sequence[Any]", value if isinstance(value, list | tuple) else [value])
+    listed = value if isinstance(value, list | tuple) else [value]
     chunks = [_chunk(one) for one in listed]
     return tuple(chunk for chunk in chunks if chunk.text or chunk.identifier)
 
@@ -224,11 +222,10 @@ def chunks_of(value: Any) -> tuple[Chunk, ...]:
 def _chunk(value: Any) -> Chunk:
     if not isinstance(value, dict):
         return Chunk(text_of(value))
-    members = cast("dict[str, Any]", value)
-    identifiers = [id_of(members[n]) for n in _IDENTIFIERS if n in members]
-    scores = [members[n] for n in _SCORES if n in members and members[n] is not None]
+    identifiers = [id_of(value[n]) for n in _IDENTIFIERS if n in value]
+    scores = [value[n] for n in _SCORES if value.get(n) is not None]
     identifier = next(filter(None, identifiers), "")
-    return Chunk(text_of(members), identifier, number_of(scores[0]) if scores else None)
+    return Chunk(text_of(value), identifier, number_of(scores[0]) if scores else None)
 
 
 _IDENTIFIERS = ("id", "identifier", "chunk_id", "doc_id")
@@ -247,20 +244,18 @@ def messages_of(value: Any) -> tuple[Message, ...]:
     """The messages of a prompt: of a list of them, or one user message of a text."""
     value = unpacked(value)
     if isinstance(value, dict):
-        members = cast("dict[str, Any]", value)
-        value = members.get("messages") or members.get("text")
+        value = value.get("messages") or value.get("text")
     if isinstance(value, str):
         return (Message("user", text_of(value)),) if value else ()
     if not isinstance(value, list | tuple):
         return ()
     messages: list[Message] = []
-    for one in cast("Iterable[Any]", value):
+    for one in value:
         if isinstance(one, str):
             messages.append(Message("user", text_of(one)))
         elif isinstance(one, dict):
-            members = cast("dict[str, Any]", one)
-            role = id_of(members.get("role") or members.get("type") or "user").lower()
-            body = next((members[n] for n in ("content", "parts", "text") if n in members), None)
+            role = id_of(one.get("role") or one.get("type") or "user").lower()
+            body = next((one[n] for n in ("content", "parts", "text") if n in one), None)
             messages.append(Message(_ROLES.get(role, role), text_of(body)))
     return tuple(messages)
 
@@ -284,9 +279,9 @@ def at(value: Any, name: str) -> Any:
     for part in name.split("."):
         if not isinstance(value, dict):
             return None
-        value = cast("dict[str, Any]", value).get(part)
+        value = value.get(part)
     if isinstance(value, dict) and "" in value:
-        return cast("dict[str, Any]", value)[""]
+        return value[""]
     return value
 
 
@@ -322,7 +317,7 @@ def sample_of(
     what a log's format has no place for: :data:`_OF_PROGRAM`. Without a question the last user
     message is it.
     """
-    of_program = fields_of(cast("dict[str, Any]", program)) if isinstance(program, dict) else {}
+    of_program = fields_of(program) if isinstance(program, dict) else {}
     stated |= {name: of_program[name] for name in _OF_PROGRAM if name in of_program}
     read = {"answer": "", **{name: of(stated.get(name)) for name, of in _READ.items()}}
     read["question"] = read["question"] or last_question(messages)

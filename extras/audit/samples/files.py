@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from midchart.core.cohorts.files import check_folder
 from midchart.core.errors import DataError
@@ -65,7 +65,7 @@ def first_object(file: Source) -> dict[str, Any]:
         except DataError:
             continue
         if isinstance(value, dict):
-            return cast("dict[str, Any]", value)
+            return value
     return {}
 
 
@@ -82,9 +82,9 @@ def objects(file: Source, trouble: Trouble) -> Objects:
     elif file.ending in LINES or _is_lines(file):
         yield from _line_objects(file, trouble)
     elif isinstance(value := document(file), dict):
-        yield name, cast("dict[str, Any]", value)
+        yield name, value
     elif isinstance(value, list):
-        yield from listed(cast("list[Any]", value), name, trouble)
+        yield from listed(value, name, trouble)
     else:
         raise DataError(name, None, "holds no object", "is it the right file?")
 
@@ -93,7 +93,7 @@ def listed(values: Sequence[Any], name: str, trouble: Trouble) -> Objects:
     """The objects of an array with their places; other values go to ``trouble``."""
     for index, one in enumerate(values):
         if isinstance(one, dict):
-            yield f"{name}[{index}]", cast("dict[str, Any]", one)
+            yield f"{name}[{index}]", one
         else:
             trouble(str(DataError(f"{name}[{index}]", None, "is no object", "export it again")))
 
@@ -127,7 +127,7 @@ def _stream_objects(source: Source, trouble: Trouble) -> Objects:
             if line == b"}" and block:
                 try:
                     value = read_json(b"\n".join(block), name)
-                    yield f"{name}:{first}", cast("dict[str, Any]", value)
+                    yield f"{name}:{first}", value
                 except DataError as error:
                     trouble(f"{name}:{first}: {str(error).partition(': ')[2]}")
                 block = []
@@ -152,7 +152,7 @@ def _line_objects(source: Source, trouble: Trouble) -> Objects:
                     trouble(str(error))
                     continue
                 if isinstance(value, dict):
-                    yield f"{name}:{number}", cast("dict[str, Any]", value)
+                    yield f"{name}:{number}", value
                 else:
                     reason = "is not one JSON object"
                     trouble(str(DataError(name, number, reason, "export it again")))

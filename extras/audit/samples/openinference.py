@@ -8,10 +8,10 @@ Parquet with a column an attribute.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from midchart.core.storage.sources import Source
 from midchart.extras.audit.samples import SAMPLE_FORMATS
@@ -128,7 +128,7 @@ def _rows(file: Source, trouble: Trouble) -> Iterator[tuple[str, Tree]]:
         if wrapped is None:
             yield place, row
         else:
-            yield from listed(cast("list[Any]", wrapped), place, trouble)
+            yield from listed(wrapped, place, trouble)
 
 
 def _otlp_spans(row: Tree, place: str, trouble: Trouble) -> Iterator[tuple[str, Tree]]:
@@ -137,7 +137,7 @@ def _otlp_spans(row: Tree, place: str, trouble: Trouble) -> Iterator[tuple[str, 
         for scope in _objects_in(resource, *scopes):
             spans = scope.get("spans")
             if isinstance(spans, list):
-                for each, span in listed(cast("list[Any]", spans), place, trouble):
+                for each, span in listed(spans, place, trouble):
                     yield each, {"resource": resource.get("resource"), **span}
 
 
@@ -147,7 +147,7 @@ def _objects_in(row: Tree, *names: str) -> list[Tree]:
 
 def _identity(row: Tree) -> tuple[str, str]:
     """Trace and span id of a span ("" for one that is absent)."""
-    context = cast("Tree", row["context"]) if isinstance(row.get("context"), dict) else {}
+    context = row["context"] if isinstance(row.get("context"), dict) else {}
     ids: list[str] = []
     for snake, camel in (("trace_id", "traceId"), ("span_id", "spanId")):
         places = (row.get(camel), row.get(snake), row.get(f"context.{snake}"), context.get(snake))
@@ -160,9 +160,9 @@ def _span(row: Tree, place: str) -> _Call:
     flat |= {k.removeprefix("attributes."): v for k, v in row.items() if "attributes." in k[:11]}
     events = unpacked(row.get("events"))
     if isinstance(events, list):
-        for event in cast("list[Any]", events):
+        for event in events:
             if isinstance(event, dict):
-                members = _attributes(cast("Tree", event).get("attributes"))
+                members = _attributes(event.get("attributes"))
                 flat |= {k: v for k, v in members.items() if k.startswith("gen_ai.")}
     tree = _nested({name: value for name, value in flat.items() if value is not None})
     stated = id_of(at(tree, "openinference.span.kind") or row.get("span_kind"))
@@ -186,10 +186,10 @@ def _attributes(value: Any) -> Tree:
     """The attributes of a span by name: an object, or OTLP's list of keys and values."""
     value = unpacked(value)
     if isinstance(value, dict):
-        return dict(cast("Tree", value))
+        return dict(value)
     if not isinstance(value, list):
         return {}
-    pairs = (cast("Tree", one) for one in cast("list[Any]", value) if isinstance(one, dict))
+    pairs = (one for one in value if isinstance(one, dict))
     return {id_of(pair.get("key")): _otlp_value(pair.get("value")) for pair in pairs}
 
 
@@ -197,7 +197,7 @@ def _otlp_value(value: Any) -> Any:
     """The value of an ``AnyValue`` of OTLP."""
     if not isinstance(value, dict):
         return value
-    name, one = next(iter(cast("Tree", value).items()), ("", None))
+    name, one = next(iter(value.items()), ("", None))
     if name in ("arrayValue", "array_value"):
         return [_otlp_value(part) for part in _items(at(one, "values"))]
     if name in ("kvlistValue", "kvlist_value"):
@@ -213,16 +213,16 @@ def _nested(flat: Mapping[str, Any]) -> Tree:
         inner = _inner(value)
         for part in reversed(parts):
             inner = {part: inner}
-        _merge(tree, cast("Tree", inner))
+        _merge(tree, inner)
     return tree
 
 
 def _inner(value: Any) -> Any:
     """An attribute's value with the dotted names inside it nested too."""
     if isinstance(value, dict):
-        return _nested(cast("Tree", value))
+        return _nested(value)
     if isinstance(value, list):
-        return [_inner(one) for one in cast("list[Any]", value)]
+        return [_inner(one) for one in value]
     return value
 
 
@@ -232,7 +232,7 @@ def _merge(into: Tree, other: Tree) -> None:
         there = into.setdefault(name, value)
         if there is value or not (isinstance(there, dict) or isinstance(value, dict)):
             continue
-        both = [cast("Tree", one) if isinstance(one, dict) else {"": one} for one in (there, value)]
+        both = [one if isinstance(one, dict) else {"": one} for one in (there, value)]
         into[name] = both[0]
         _merge(*both)
 
@@ -262,10 +262,9 @@ def _items(value: Any) -> list[Any]:
     """The items of a list, also one that is written with an index in each name."""
     value = unpacked(value)
     if isinstance(value, dict):
-        members = cast("Tree", value)
-        numbered = [(int(k), v) for k, v in members.items() if k.isdecimal() and len(k) < 10]
+        numbered = [(int(k), v) for k, v in value.items() if k.isdecimal() and len(k) < 10]
         return [one for _, one in sorted(numbered, key=lambda pair: pair[0])]
-    return cast("list[Any]", value) if isinstance(value, list) else []
+    return value if isinstance(value, list) else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +322,7 @@ def _is_model(span: _Call) -> bool:
 def _states_question(span: _Call) -> bool:
     """Whether a span's input is a question; a list of texts is not one."""
     value = unpacked(first_at(span.attributes, "input.value", "traceloop.entity.input"))
-    texts = isinstance(value, list) and all(isinstance(v, str) for v in cast("list[Any]", value))
+    texts = isinstance(value, list) and all(isinstance(v, str) for v in value)
     return not texts and not _is_model(span) and bool(_input(span.attributes))
 
 
@@ -377,8 +376,8 @@ def _texts_in(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
-        members = cast("Tree", value).values() if isinstance(value, dict) else value
-        for one in cast("Iterable[Any]", members):
+        members = value.values() if isinstance(value, dict) else value
+        for one in members:
             yield from _texts_in(one)
 
 
@@ -393,14 +392,13 @@ def _input(tree: Tree) -> str:
     """The question in a span's input: its text, or that of a known field of a JSON object."""
     value = unpacked(first_at(tree, "input.value", "traceloop.entity.input"))
     if isinstance(value, dict):
-        members = cast("Tree", value)
         for name in _INPUT_FIELDS:
-            one = members.get(name)
+            one = value.get(name)
             if text := last_question(messages_of(one)) if one else "":
                 return text
         return ""
     if isinstance(value, list):
-        return last_question(messages_of(cast("list[Any]", value)))
+        return last_question(messages_of(value))
     return text_of(value)
 
 
@@ -448,15 +446,14 @@ def _chunk(value: Any) -> Chunk:
     value = _within(value, "document")
     if not isinstance(value, dict):
         return Chunk(text_of(value))
-    members = cast("Tree", value)
-    return Chunk(text_of(members), id_of(members.get("id")), number_of(members.get("score")))
+    return Chunk(text_of(value), id_of(value.get("id")), number_of(value.get("score")))
 
 
 def _within(value: Any, name: str) -> Any:
     """The object that an object wraps under this name, else the value itself."""
     value = unpacked(value)
     inner = at(value, name)
-    return cast("Tree", inner) if isinstance(inner, dict) else value
+    return inner if isinstance(inner, dict) else value
 
 
 def _prompt(tree: Tree) -> tuple[Message, ...]:
@@ -481,12 +478,11 @@ def _message(value: Any) -> Message:
     value = _within(value, "message")
     if not isinstance(value, dict):
         return Message("user", text_of(value))
-    members = cast("Tree", value)
-    text = text_of(unpacked(members.get("content"))) or text_of(members.get("parts"))
+    text = text_of(unpacked(value.get("content"))) or text_of(value.get("parts"))
     if not text:
-        parts = [at(part, "message_content.text") for part in _items(members.get("contents"))]
+        parts = [at(part, "message_content.text") for part in _items(value.get("contents"))]
         text = "\n".join(filter(None, map(text_of, parts)))
-    role = id_of(members.get("role")).lower() or "user"
+    role = id_of(value.get("role")).lower() or "user"
     return Message(role, text)
 
 
@@ -540,17 +536,15 @@ def _named_patient(members: Any, deeper: int = _MOST_NAMES) -> str:
     FHIR reference."""
     if not isinstance(members, dict):
         return ""
-    tree = cast("Tree", members)
-    stated = fields_of(tree).get("patient", tree.get("subject"))
+    stated = fields_of(members).get("patient", members.get("subject"))
     if isinstance(stated, dict):
-        within = cast("Tree", stated)
-        values = (within.get(name) for name in ("id", "identifier", "mrn", "reference", ""))
+        values = (stated.get(name) for name in ("id", "identifier", "mrn", "reference", ""))
         stated = next((one for one in values if one is not None), None)
     if (patient := id_of(stated)) and len(patient) <= _LONGEST_ID and "\n" not in patient:
         return patient  # else it is the text of a chart
     if not deeper:
         return ""
-    inner = (_named_patient(value, deeper - 1) for value in tree.values())
+    inner = (_named_patient(value, deeper - 1) for value in members.values())
     return next(filter(None, inner), "")
 
 

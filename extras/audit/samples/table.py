@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.tables import DELIMITERS, read_head, read_table
@@ -95,7 +95,7 @@ def _sample(row: Mapping[str, Any], place: str, number: str) -> Sample | None:
     if isinstance(context, list):
         if not {"retrieved", "reranked"} & fields.keys():
             fields["retrieved"] = context
-        fields["context"] = "\n\n".join(texts_of(cast("list[Any]", context)))
+        fields["context"] = "\n\n".join(texts_of(context))
     identifier = id_of(fields.pop("id", None)) or number
     return sample_of(identifier, place, None, messages, scores=scores_of(row), **fields)
 
@@ -110,16 +110,16 @@ def _columns(file: Source) -> list[str]:
         return list(first_object(file))
     value = document(file)
     if isinstance(value, dict):
-        value = _list_in(cast("dict[str, Any]", value))
+        value = _list_in(value)
     value = value[0] if isinstance(value, list) and value else None
-    return list(cast("dict[str, Any]", value)) if isinstance(value, dict) else []
+    return list(value) if isinstance(value, dict) else []
 
 
 def _list_in(members: Mapping[str, Any]) -> list[Any] | None:
     """The rows of an object that wraps them: ``{"samples": [...]}``."""
     names = ("samples", "data", "rows", "examples", "results")
     values = (members.get(name) for name in names)
-    return next((cast("list[Any]", one) for one in values if isinstance(one, list)), None)
+    return next((one for one in values if isinstance(one, list)), None)
 
 
 def _rows(file: Source, trouble: Trouble) -> Objects:

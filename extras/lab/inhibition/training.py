@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -174,14 +174,14 @@ class Decoder(nn.Module):
         for depth, layer in enumerate(self.blocks):
             shape = Shape(config.heads, config.dim // config.heads, depth)
             variant = ATTENTIONS.build(config.attention, shape, **config.options)
-            layer.self_attn.variant = cast("AttentionModule", variant)
+            layer.self_attn.variant = variant
         if config.look_back and config.layers:
             look_back(self.blocks[0].self_attn)
 
     @property
     def blocks(self) -> list[DecoderLayer]:
         """The layers, first to last."""
-        return [cast("DecoderLayer", layer) for layer in self.layers]
+        return list(self.layers)
 
     @property
     def attention(self) -> AttentionModule:
