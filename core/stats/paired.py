@@ -293,6 +293,13 @@ def paired_sums(cells: ArrayLike) -> ClusterSums:
     return ClusterSums(*sums, variance)
 
 
+def paired_cells(first: ArrayLike, second: ArrayLike) -> Floats:
+    """The cells of :func:`paired_floor`, float [..., 4], of pairs of shares [...]: of two shares a
+    and b a pair counts a·b, a(1 − b), b(1 − a) and (1 − a)(1 − b)."""
+    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    return np.stack([a * b, a * (1 - b), b * (1 - a), (1 - a) * (1 - b)], axis=-1)
+
+
 def paired_floor(
     cells: ArrayLike, level: float = 0.95, correlation: float | None = None
 ) -> Interval:

@@ -25,7 +25,7 @@ from midchart.core.stats.intervals import (
     t_shrinkage,
     wilson_of_share,
 )
-from midchart.core.stats.paired import newcombe_paired, reported_interval, share_floor
+from midchart.core.stats.paired import newcombe_paired, paired_cells, reported_interval, share_floor
 
 Floats = NDArray[np.float64]
 
@@ -280,10 +280,7 @@ class _Items:
         first, second = np.clip(value[drawn], 0, 1), np.clip(machine[drawn], 0, 1)
         kish = float(self.weight.sum() ** 2 / (self.weight @ self.weight))
         share = self.weight[drawn] / self.weight.sum()
-        cells = np.stack(
-            [first * second, first * (1 - second), (1 - first) * second,
-             (1 - first) * (1 - second)], axis=1,
-        )  # fmt: skip
+        cells = paired_cells(first, second)
         sizes: list[float] = []
         for of in (first - second, first):
             mean = float(share @ of)

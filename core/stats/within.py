@@ -22,6 +22,7 @@ from midchart.core.stats.intervals import (
 )
 from midchart.core.stats.paired import (
     FEWEST_CLUSTERS,
+    paired_cells,
     paired_floor,
     reported_interval,
     smallest_difference,
@@ -155,17 +156,11 @@ def within_contrast(
 def _floor(
     inside: Floats, outside: Floats, member: NDArray[np.int64], level: float
 ) -> Interval | None:
-    """Newcombe's interval of rows as pairs, a row with means m and o counting m·o, m(1 − o),
-    o(1 − m) and (1 − m)(1 − o); None for values outside [0, 1]."""
+    """Newcombe's interval of rows as pairs of means; None for values outside [0, 1]."""
     if min(inside.min(), outside.min()) < 0 or max(inside.max(), outside.max()) > 1:
         return None
-    pairs = (
-        inside * outside,
-        inside * (1 - outside),
-        outside * (1 - inside),
-        (1 - inside) * (1 - outside),
-    )
-    return paired_floor(np.column_stack([np.bincount(member, weights=of) for of in pairs]), level)
+    cells = [np.bincount(member, weights=of) for of in paired_cells(inside, outside).T]
+    return paired_floor(np.column_stack(cells), level)
 
 
 FEWEST_SEEDS = 3

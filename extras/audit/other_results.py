@@ -50,6 +50,7 @@ from midchart.core.stats.intervals import (
 from midchart.core.stats.paired import (
     FEWEST_CLUSTERS,
     mcnemar_exact,
+    paired_cells,
     paired_floor,
     reported_interval,
     share_floor,
@@ -245,7 +246,7 @@ def _estimate(
     interval = None
     if len(means) >= FEWEST_CLUSTERS:
         totals = cluster_totals(means, plan.protocol.resamples, generator(plan, *key))
-        least = floor(sums(counted)) if counted else None
+        least = floor(sums(counted)) if len(counted) else None
         interval = reported_interval(ratio(totals[:, 0], totals[:, 1]), len(means), least)
     return {
         "n": len(rows),
@@ -291,10 +292,10 @@ def _differences(
         left = np.array([means[first][question] for question in shared])
         right = np.array([means[second][question] for question in shared])
         binary = bool(np.isin(np.concatenate([left, right]), (0.0, 1.0)).all())
-        both = (left * right, left * (1 - right), right * (1 - left), (1 - left) * (1 - right))
         named = [{"record": records[one], "instruction": one} for one in shared]
+        counted = paired_cells(left, right).T if binary else ()
         estimate = _estimate(
-            "difference", named, left - right, both if binary else (), paired_floor,
+            "difference", named, left - right, counted, paired_floor,
             plan, *place.values(), first, second,
         )  # fmt: skip
         only = int((left > right).sum()), int((left < right).sum())

@@ -151,41 +151,43 @@ def _without_evidence(source: str, made_of: Mapping[str, Any]) -> str:
     )
 
 
+def _rows_of(report: Mapping[str, Any], table: str, source: str) -> list[Mapping[str, Any]]:
+    """A table's rows of a system by all pieces of the evidence."""
+    rows = report["tables"].get(table, ())
+    return [row for row in rows if row["source"] == source and row["criterion"] == ALL]
+
+
+def _ends(row: Mapping[str, Any], sign: str = "") -> str:
+    """The interval by patient in per cent, with ``sign`` ("+") before positive ends."""
+    low, high = row["patient_low"], row["patient_high"]
+    return "" if low is None else f" [{100 * low:{sign}.0f}, {100 * high:{sign}.0f}]"
+
+
 def _against_arms(report: Mapping[str, Any], source: str) -> list[str]:
     """The arm that keeps most with as many tokens, in a sentence; none without an arm."""
-    pairs = [
-        row for row in report["tables"].get("against_arms", ())
-        if row["source"] == source and row["criterion"] == ALL
-    ]  # fmt: skip
+    pairs = _rows_of(report, "against_arms", source)
     if not pairs:
         return []
     best = max(pairs, key=lambda row: row["arm_share"])
-    low, high = best["patient_low"], best["patient_high"]
-    ends = "" if low is None else f" [{100 * low:+.0f}, {100 * high:+.0f}]"
     return [
         f"All pieces in the prompt: {source} {100 * best['system_share']:.0f} %, "
         f"{best['label']} with as many tokens {100 * best['arm_share']:.0f} %; difference "
-        f"{100 * best['difference']:+.0f} points{ends}."
+        f"{100 * best['difference']:+.0f} points{_ends(best, '+')}."
     ]
 
 
 def _of_cards(report: Mapping[str, Any], source: str) -> str:
     """What the cards say of all questions, and how many more would say it more closely."""
-    of_source = [
-        row for row in report["tables"].get("corrected", ())
-        if row["source"] == source and row["criterion"] == ALL and row["step"] != "read"
-    ]  # fmt: skip
-    if not of_source:
+    rows = [row for row in _rows_of(report, "corrected", source) if row["step"] != "read"]
+    if not rows:
         return ""
-    row = of_source[-1]
-    low, high = row["patient_low"], row["patient_high"]
-    ends = "" if low is None else f" [{100 * low:.0f}, {100 * high:.0f}]"
+    row = rows[-1]
     text = (
         f"{source}: by {row['cards']:,} card{'s' * (row['cards'] != 1)} and the machine, "
-        f"{100 * row['share']:.0f} %{ends} of all {row['n']:,} questions that the charts answer "
-        f"have all pieces {row['after_step']}"
+        f"{100 * row['share']:.0f} %{_ends(row)} of all {row['n']:,} questions that the charts "
+        f"answer have all pieces {row['after_step']}"
     )
-    if low is None or row["share_width_after_ten"] is None:
+    if row["patient_low"] is None or row["share_width_after_ten"] is None:
         return f"{text}."
     halved = row["cards_to_halve"]
     halving = (
@@ -200,22 +202,17 @@ def _of_cards(report: Mapping[str, Any], source: str) -> str:
 
 def _changed(report: Mapping[str, Any], source: str) -> list[str]:
     """Whether anything changed since the earlier audit, in a sentence; none without one."""
-    rows = [
-        row for row in report["tables"].get("changes", ())
-        if row["source"] == source and row["criterion"] == ALL
-    ]  # fmt: skip
+    rows = _rows_of(report, "changes", source)
     if not rows:
         return []
     raised = [row for row in rows if row["alarm"]]
     if not raised:
         most = max(rows, key=lambda row: abs(row["difference"]))
-        low, high = most["patient_low"], most["patient_high"]
-        ends = "" if low is None else f" [{100 * low:+.0f}, {100 * high:+.0f}]"
         return [
             f"No alarm since the earlier audit (the smallest p is "
             f"{p_number(min(row['p_holm'] for row in rows))}, an alarm takes "
             f"{p_number(rows[0]['alarm_p'])}); the largest change: {most['after_step']} "
-            f"{100 * most['difference']:+.0f} points{ends}."
+            f"{100 * most['difference']:+.0f} points{_ends(most, '+')}."
         ]
     shares = "; ".join(
         f"{row['after_step']} {100 * row['share_before']:.0f} → {100 * row['share']:.0f} %"

@@ -22,7 +22,7 @@ from midchart.core.results.tables import ends, nested, pick
 from midchart.core.runs.experiment import Table
 from midchart.core.runs.job import TRAINED
 from midchart.core.stats.intervals import Interval
-from midchart.core.stats.paired import paired_floor, share_floor
+from midchart.core.stats.paired import paired_cells, paired_floor, share_floor
 from midchart.core.stats.within import FEWEST_SEEDS, CrossedBootstrap, crossed_bootstrap
 from midchart.core.storage.rows import RowStore, Schema
 from midchart.core.types import MIDDLE
@@ -349,8 +349,10 @@ def _difference(
     """The difference of two quantities [seeds, records] with its interval, and the interval at the
     ``level`` of all comparisons together."""
     by_seed = (variant_values - reference_values).mean(axis=1)
+    # Over records; of so many answers each share is.
+    cells = paired_cells(variant_values, reference_values)
     floors = [
-        _paired_floor(variant_values, reference_values, answers, at) if answers else None
+        paired_floor(answers * cells.sum(axis=0), at) if answers else None
         for at in (1 - ALPHA, level)
     ]
     return _interval("difference", gaps, column, floors[0]) | {
@@ -364,20 +366,6 @@ def _interval(
     name: str, means: CrossedBootstrap, column: int, floor: Interval | None
 ) -> dict[str, float | None]:
     return {name: float(means.estimate[column]), **ends(f"{name}_", means.reported(column, floor))}
-
-
-def _paired_floor(
-    variant_rates: Floats, reference_rates: Floats, answers: int, level: float
-) -> Interval:
-    """Newcombe's paired interval over records (:func:`paired_floor`) of shares [seeds, records]:
-    of two shares m and o, so many ``answers`` count m·o, m(1 − o), o(1 − m) and (1 − m)(1 − o)."""
-    cells = (
-        variant_rates * reference_rates,
-        variant_rates * (1 - reference_rates),
-        reference_rates * (1 - variant_rates),
-        (1 - variant_rates) * (1 - reference_rates),
-    )
-    return paired_floor(np.stack([answers * of.sum(axis=0) for of in cells], axis=1), level)
 
 
 # The verdict in words.
