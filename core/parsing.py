@@ -304,8 +304,9 @@ def parse_xml(text: str, name: str) -> Element:
     except (ValueError, LookupError):
         reason = "holds a DOCTYPE, entities or an encoding that is refused"
         raise DataError(name, None, reason, "save it as plain UTF-8 XML") from None
-    level = [root]
-    for _ in range(_DEEPEST_XML):
+    level, depth = [root], 0
+    while level and depth < _DEEPEST_XML:
+        depth += 1
         for element in level:
             element.tag = element.tag.rpartition("}")[2]
         level = [child for element in level for child in element]

@@ -180,13 +180,18 @@ def _words_of(text: str) -> frozenset[str]:
 
 
 class _EntryStatement:
-    """A statement of an entry: the one around it and how that is related to it, the IDs of the
-    texts that it refers to, the statements in it, and what its parts say."""
+    """A statement of an entry: how the one around it is related to it, the IDs of the texts that it
+    refers to, the statements in it, and what its parts say.
+
+    ``chain``: ``id`` of it and of those around it, which it does not hold, so that a document is
+    freed once it is read.
+    """
 
     def __init__(
         self, element: Element, around: _EntryStatement | None = None, relation: str = ""
     ) -> None:
-        self.around, self.relation, self._tag = around, relation, element.tag
+        self.chain: tuple[int, ...] = (id(self), *(() if around is None else around.chain))
+        self.relation, self._tag = relation, element.tag
         self.ids, self.inner = set[str](), list[_EntryStatement]()
         parts: dict[str, list[Element]] = {}
         for child in element:
@@ -217,19 +222,25 @@ class _EntryStatement:
             if tag in parts and (tag != "quantity" or self._tag == "supply")
             for one in parts[tag] if (text := read(one))
         ]  # fmt: skip
+        self._look(element, "")
+
+    def _look(self, parent: Element, related: str) -> None:
+        """Find the statements in it and the texts that it refers to."""
+        for child in parent:
+            tag = child.tag
+            if tag in _STATEMENTS:
+                self.inner.append(_EntryStatement(child, self, related))
+            elif len(child):
+                named = tag if tag == "component" else child.get("typeCode", "")
+                self._look(child, named or related)
+            elif tag == "reference" and child.get("value"):
+                self.ids.add(child.get("value", "").strip().lstrip("#") or "#")
 
     def all(self) -> Iterator[_EntryStatement]:
         """The statement and those below it."""
         yield self
         for one in self.inner:
             yield from one.all()
-
-    def chain(self) -> Iterator[_EntryStatement]:
-        """The statement and those around it."""
-        one: _EntryStatement | None = self
-        while one is not None:
-            yield one
-            one = one.around
 
     def status(self, alone: bool = False) -> tuple[Status, str]:
         """Whether it holds, by its own mood and state and, unless ``alone``, by the negations
@@ -314,26 +325,6 @@ class _EntryStatement:
         return "; ".join(filter(None, (stated(words, text) if text else "", *nested)))
 
 
-def _statement(
-    element: Element, around: _EntryStatement | None = None, relation: str = ""
-) -> _EntryStatement:
-    """A statement with those in it."""
-    one = _EntryStatement(element, around, relation)
-
-    def look(parent: Element, related: str) -> None:
-        for child in parent:
-            tag = child.tag
-            if tag in _STATEMENTS:
-                one.inner.append(_statement(child, one, related))
-            elif len(child):
-                look(child, tag if tag == "component" else child.get("typeCode", "") or related)
-            elif tag == "reference" and child.get("value"):
-                one.ids.add(child.get("value", "").strip().lstrip("#") or "#")
-
-    look(element, "")
-    return one
-
-
 class SectionEntries:
     """The entries of a section, joined to the lines of its narrative.
 
@@ -342,9 +333,10 @@ class SectionEntries:
 
     def __init__(self, section: Element) -> None:
         inside_entries = (child for entry in each(section, "entry") for child in entry)
-        self._tops = [_statement(one) for one in inside_entries if one.tag in _STATEMENTS]
+        tops = (_EntryStatement(one) for one in inside_entries if one.tag in _STATEMENTS)
+        self._tops = {top.chain[0]: top for top in tops}
         self._by_id: dict[str, list[_EntryStatement]] = {}
-        for top in self._tops:
+        for top in self._tops.values():
             for one in top.all():
                 for id in one.ids:
                     self._by_id.setdefault(id, []).append(one)
@@ -362,9 +354,9 @@ class SectionEntries:
         if not linked:
             return None, line
         dates = _dates_of(line)
-        linked.sort(key=lambda one: (len([*one.chain()]), _is_otherwise(dates, one.time[0])))
+        linked.sort(key=lambda one: (len(one.chain), _is_otherwise(dates, one.time[0])))
         main = linked[0]
-        self._said |= {id(one) for joined in linked for one in joined.chain()}
+        self._said.update(*(one.chain for one in linked))
         status, words = main.status()
         known_words = {*_words_of(line)}
         opening = ""
@@ -410,15 +402,15 @@ class SectionEntries:
         ``linked``: the statements that refer to the line. ``known_words``, which those of the parts
         join, and ``narrated``: the words of the line and of all narrative.
         """
-        chain = [one for statement in (main, *linked) for one in statement.chain()]
-        tops = {id(top := [*one.chain()][-1]): top for one in (main, *linked)}
-        pending = [*reversed(tops.values())]
+        chains = [one.chain for one in (main, *linked)]
+        known = {number for one in chains for number in one}
+        pending = [self._tops[top] for top in reversed(dict.fromkeys(one[-1] for one in chains))]
         while pending:
             one = pending.pop()
             if one.status(alone=True)[0] is Status.RETRACTED:
                 continue
             pending += reversed(
-                [inner for inner in one.inner if inner in chain or not self._is_apart(inner)]
+                [inner for inner in one.inner if id(inner) in known or not self._is_apart(inner)]
             )
             self._said.add(id(one))
             for part in one.parts(main):
@@ -434,7 +426,7 @@ class SectionEntries:
     def rest(self, narrative: str) -> Iterator[tuple[datetime | None, str]]:
         """Time and line of each entry, or member of one, that the narrative does not say."""
         known_words = _words_of(narrative)
-        for top in self._tops:
+        for top in self._tops.values():
             yield from self._unsaid(top, known_words)
 
     def _unsaid(
