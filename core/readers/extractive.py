@@ -54,10 +54,10 @@ LEAST_COSINE = 0.6
 MOST_LINES = 12
 """Most lines of an answer that is a section."""
 _GENERAL = """
-anything chart current currently date detail document documented earliest first history information
-initial kind known last latest level measured mentioned name need newest noted number oldest present
-previous reading recent recently recorded reported result status take taken taking time today type
-used value year
+active anything care chart current currently date detail document documented earliest first get
+given history information initial kind known last latest level measured mentioned name need newest
+noted number oldest performed prescribed present previous reading receive received recent recently
+recorded reported result status take taken taking time today type undergo used value year
 """
 """Words of a question that name no item."""
 _ABSENT = re.compile(
@@ -69,9 +69,12 @@ _ABSENT = re.compile(
 _NEWEST = re.compile(r"\b(?:most recent|latest|newest|last|current|currently|now)\b", re.IGNORECASE)
 _OLDEST = re.compile(r"\b(?:first|earliest|initial|oldest)\b", re.IGNORECASE)
 _LIST = re.compile(
-    r"^\W*(?:list|show|name)\b|\b(?:which|what)\b.*?\b\w{3,}(?:s|ae)\b|\bany\b|\ball\b",
+    r"^\W*(?:list|show|name)\b|\b(?:which|what)\b.*?\b\w{3,}(?:s|ae)\b|\bany\b|\ball\b|\bplan\b",
     re.IGNORECASE,
 )
+_PRESSURE = re.compile(r"\b(?:systolic|diastolic)\b", re.IGNORECASE)
+"""Of a blood pressure whose two numbers are lines of their own."""
+_CODED = re.compile(r"\bcoded entry: ", re.IGNORECASE)
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAY = re.compile(
     r"(?<![\d./-])(?:(?P<y>\d{4})-(?P<m>\d\d)(?:-(?P<d>\d\d))?"
@@ -244,7 +247,17 @@ class Extractive:
         if newest or oldest:
             equal = [i for i in np.flatnonzero(answers).tolist() if held[i] >= held[best]]
             sign = 1 if newest else -1
-            best = max(equal, key=lambda i: (_ordinal(context[i]) * sign, score[i]))
+            # What a person wrote goes before its codes, which may lack the value.
+            narrative = {i: not _CODED.search(context[i].text) for i in equal}
+            day = {i: _ordinal(context[i]) * sign for i in equal}
+            best = max(equal, key=lambda i: (day[i], narrative[i], score[i]))
+            parts = {}
+            for i in sorted(equal, key=score.__getitem__):
+                if (day[i], narrative[i]) == (day[best], narrative[best]):
+                    parts[frozenset(_PRESSURE.findall(context[i].text.lower()))] = context[i]
+            pair = [parts.get(frozenset([part])) for part in ("systolic", "diastolic")]
+            if all(pair):
+                return pair, ""
         elif listed:
             section = [
                 line

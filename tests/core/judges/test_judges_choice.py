@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from midchart.core.errors import UnknownName
 from midchart.core.judges import JUDGES
 from midchart.core.protocol import Protocol, parse
 from midchart.core.text.choices import chosen_option
@@ -47,13 +46,11 @@ READ = [
     ("The correct answer is **B**.", DRUGS, "B"),
     ("The most likely answer would be B", DRUGS, "B"),
     ("The answer to the question is: B", DRUGS, "B"),
-    ("Correct answer: B", DRUGS, "B"),
     ("Answer: **(B)** Heparin was started in March.", DRUGS, "B"),
     ("**Answer: B) Heparin**", DRUGS, "B"),
     ("Answer = B", DRUGS, "B"),
     ("## Answer\nB", DRUGS, "B"),
     ("The answer is a.", DRUGS, "A"),
-    ("So the answer is B.", DRUGS, "B"),
     ("I would choose B because A is wrong.", DRUGS, "B"),
     ("I'd go with B.", DRUGS, "B"),
     ("B is correct.", DRUGS, "B"),
@@ -63,7 +60,6 @@ READ = [
     ("Antwort: B", DRUGS, "B"),
     ("Die richtige Antwort lautet: (B) Heparin", DRUGS, "B"),
     ("Lösung: B", DRUGS, "B"),
-    ("Statement B is correct.", DRUGS, "B"),
     ("The correct answer is B: Heparin.\nThe incorrect options are A, C and D.", DRUGS, "B"),
     ("B. Heparin\n\nWhy not the others:\nA. Aspirin was stopped\nC. Not given", DRUGS, "B"),
     ("B seems correct.", DRUGS, "B"),
@@ -182,8 +178,3 @@ def test_the_authors_rule_is_an_option_and_that_of_the_published_protocol(
     for protocol in (published, corrected):
         assert outcome(text, DRUGS, protocol, rule="authors").outcome == authors
         assert outcome(text, DRUGS, protocol, rule="any_form").outcome == any_form
-
-
-def test_another_rule_is_refused() -> None:
-    with pytest.raises(UnknownName, match="rule"):
-        JUDGES.build("choice", Protocol(), rule="strict")
