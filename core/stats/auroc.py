@@ -67,6 +67,12 @@ class _AreaTest:
     reason: str = ""
 
 
+def _ranks(values: Floats) -> Floats:
+    """Ranks of values [n] from 1, of equal ones their mean."""
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(count) - (count - 1) / 2)[place]
+
+
 def placements(scores: ArrayLike, labels: ArrayLike) -> Placements:
     """Placements of ``scores`` float [n], finite, or [m, n] for the mean of m scorings.
 
@@ -75,8 +81,6 @@ def placements(scores: ArrayLike, labels: ArrayLike) -> Placements:
     Source: DeLong, DeLong and Clarke-Pearson, Biometrics 44 (1988) 837–845, section 3; ranks as
     in Sun and Xu, IEEE Signal Process Lett 21 (2014) 1389–1393.
     """
-    from scipy.stats import rankdata
-
     data, positive = _checked(scores, labels)
     data = np.atleast_2d(data)
     m, n = int(positive.sum()), int((~positive).sum())
@@ -84,9 +88,9 @@ def placements(scores: ArrayLike, labels: ArrayLike) -> Placements:
         raise ValueError("AUROC takes labels of both classes")
     value = np.empty_like(data)
     for row, scoring in zip(value, data, strict=True):
-        overall = rankdata(scoring)
-        row[positive] = (overall[positive] - rankdata(scoring[positive])) / n
-        row[~positive] = 1.0 - (overall[~positive] - rankdata(scoring[~positive])) / m
+        overall = _ranks(scoring)
+        row[positive] = (overall[positive] - _ranks(scoring[positive])) / n
+        row[~positive] = 1.0 - (overall[~positive] - _ranks(scoring[~positive])) / m
     mean = value.mean(axis=0)
     return Placements(mean, positive, float(mean[positive].mean()))
 
