@@ -32,8 +32,7 @@ def test_no_row_of_a_well_quoted_table_is_lost_or_changed(
     file = tmp_path_factory.mktemp("t") / "t.csv"
     file.write_bytes(written.getvalue().encode(encoding))
     log = LoadLog()
-    table = read_table(Source.at(file), ("id", "text"), log)
-    read = [list(row.cells.values()) for row in table]
+    read = [[*row.cells.values()] for row in read_table(Source.at(file), ("id", "text"), log)]
     expected = [row for row in rows if any(cell.strip() for cell in row)]
     apostrophes = any(cell.startswith("'") for row in rows for cell in row)
     assert len(read) == len(expected) and not log.skipped

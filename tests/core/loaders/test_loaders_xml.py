@@ -25,7 +25,6 @@ ROOT = Path(__file__).parents[3]
 
 def write(folder: Path, text: str | bytes, name: str = "a.xml") -> Source:
     path = folder / name
-    path.parent.mkdir(exist_ok=True)
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return Source(path, folder)
 
@@ -147,7 +146,7 @@ BAD = {
 def test_a_damaged_file_is_reported_in_one_line(tmp_path: Path, case: str):
     text, says = BAD[case]
     with pytest.raises(DataError, match=says) as caught:
-        read_record(write(tmp_path, text, "ehrs/bad.xml"), LoadLog())
-    assert caught.value.file == "ehrs/bad.xml"
+        read_record(write(tmp_path, text, "bad.xml"), LoadLog())
+    assert caught.value.file == "bad.xml"
     assert caught.value.line and caught.value.remedy
     assert "\n" not in str(caught.value)
