@@ -103,7 +103,7 @@ class RecordLoader(CohortLoader):
     def files(self, place: Source) -> list[Source]:
         """The files with the format's marks: ``place`` itself, or those of the folder."""
         inside = place.entries(*((DEEP,) if self.deep else ()))
-        those = (f for f in inside if f.own_name.lower().endswith(self.suffix) and f.is_file())
+        those = (f for f in inside if f.ending.endswith(self.suffix) and f.is_file())
         return list(filter(self.has_marks, those))
 
     def has_marks(self, file: Source) -> bool:
