@@ -92,7 +92,10 @@ def resources_in(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the open samples are not here")
-@pytest.mark.parametrize(("folder", "patients"), [("synthea_fhir", 8), ("synthea_bulk", 13)])
+@pytest.mark.parametrize(
+    ("folder", "patients"),
+    [("synthea_fhir", 8), pytest.param("synthea_bulk", 13, marks=pytest.mark.slow)],
+)
 def test_open_samples_are_read_whole(folder: str, patients: int) -> None:
     cohort = Fhir().load(str(SHARED / folder))
     report = check_cohort(cohort)

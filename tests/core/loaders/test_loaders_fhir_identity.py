@@ -20,22 +20,10 @@ from tests.support.fhir import (
     patient,
     reading,
     resources_of,
-    texts,
     write,
 )
 
 SERVERS = ("https://north.example/fhir", "https://south.example/fhir")
-
-
-def test_bundles_of_a_line_an_array_and_a_bundle_are_apart(tmp_path: Path) -> None:
-    two = [bundle(patient("1"), reading("o", n, "Patient/1")) for n in ("first", "second")]
-    nested = {"resourceType": "Bundle", "type": "collection",
-              "entry": [{"resource": one} for one in two]}  # fmt: skip
-    for files in ({"a.ndjson": tuple(two)}, {"a.json": two}, {"a.json": nested}):
-        with TemporaryDirectory() as folder:
-            cohort = Fhir().load(str(write(Path(folder), files)))
-            assert [texts(cohort, id) for id in cohort.records] == [["first: 7"], ["second: 7"]]
-            assert balance(cohort) == (4, 4, {})
 
 
 def test_a_deleted_patient_stays_so_in_all_older_versions_of_a_history(tmp_path: Path) -> None:

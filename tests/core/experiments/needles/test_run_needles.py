@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-from itertools import product
 from pathlib import Path
 
 import pytest
 
 from midchart.core.errors import InputError, SpecError
 from midchart.core.experiments.needles.tables import (
-    NEEDLE_ANSWERS,
-    NEEDLE_VERDICTS,
     SERIES,
     contrasts,
     in_words,
     needle_items,
-    needle_tables,
 )
 from midchart.core.loaders.open import open_cohort
 from midchart.core.protocol import Protocol
@@ -25,7 +21,6 @@ from midchart.core.results.report import report
 from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.plan import ComponentSpec
 from midchart.core.runs.process import start
-from midchart.core.runs.schemas import blank
 from midchart.core.runs.spec import parse_spec
 from midchart.core.text import count_tokens, sentences
 from midchart.core.text.prompt import line_text
@@ -35,7 +30,7 @@ from tests.support.run_helpers import (
     members_place,
     write_cohort,
 )
-from tests.support.stage2_rows import ARMS, plan, store_of
+from tests.support.stage2_rows import ARMS, plan
 
 DEPTHS = list(range(0, 101, 10))
 PROTOCOL = Protocol()
@@ -187,37 +182,6 @@ def test_unscored_items_bound_a_contrast_and_every_cell():
     assert (contrast["bound_low"], contrast["bound_high"]) == (-1, 0)
     assert contrast["p_holm"] <= 0.05 < contrast["p_bound_holm"] == 1
     assert "no difference between middle and edge is claimed" in in_words(contrast)
-
-
-def test_unscored_items_bound_every_cell(tmp_path: Path):
-    """Eight patients, right at an edge; in the middle four are wrong and four unparsed."""
-    one, strict = (ComponentSpec(name, {}, name) for name in ("one", "strict"))
-    run_plan = plan(
-        arms=ARMS[:1], reader_entries=(one,), judge_entries=(strict,), raw={"found": {"cuts": []}}
-    )
-    answers, verdicts = [], []
-    for p, depth in product(range(8), (0, 50)):
-        unparsed = depth == 50 and p >= 4
-        site = {
-            **{"label": "bm25", "reader": "one", "record": f"p{p}", "needle": "0", "fact": "dose"},
-            **{"length": 400, "depth": depth, "distractors": 0, "status": "ok"},
-            **{"instruction": f"p{p}/{depth}", "band": "0-10", "middle": depth == 50},
-        }
-        key = f"{p}/{depth}"
-        ended = "length" if unparsed else "stop"
-        answers.append(blank(NEEDLE_ANSWERS) | site | {"key": key, "ended": ended})
-        outcome = "unparsed" if unparsed else "correct" if depth == 0 else "incorrect"
-        verdict = {"key": f"{key}/v", "judge": "strict", "answer_key": key, "outcome": outcome}
-        verdict |= {"refusal": depth == 50 and not unparsed, "repeat": 0, "prompt_hash": key}
-        verdicts.append(blank(NEEDLE_VERDICTS) | site | verdict)
-    store = store_of(tmp_path / "items", answers, verdicts)
-    store.schemas.update(answers=NEEDLE_ANSWERS, verdicts=NEEDLE_VERDICTS)
-    edge, cell = needle_tables(store, run_plan)["heatmap"]
-    assert (cell["n"], cell["accuracy"], cell["refusals"], cell["unparsed"]) == (4, 0, 4, 4)
-    assert cell["cut_off"] == 4
-    assert (cell["bound_low"], cell["bound_high"]) == (0, 0.5)
-    assert cell["patient_low"] is None, "four patients give no interval"
-    assert edge["patient_low"] < edge["accuracy"] == edge["patient_high"] == 1
 
 
 @pytest.mark.parametrize(
