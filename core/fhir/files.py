@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element, tostring
 
 from midchart.core.errors import DataError
-from midchart.core.fhir.values import clean, first_object, objects
+from midchart.core.fhir.values import clean, first_object, items, objects
 from midchart.core.parsing import parse_xml, read_json, xml_text
 from midchart.core.storage.sources import DAMAGED, Source
 from midchart.core.types import Skip
@@ -196,14 +196,10 @@ def read_xml_document(data: bytes | str, name: str) -> Any:
     return _resource(root)
 
 
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
 def _resource(element: Element) -> dict[str, Any]:
     held: dict[str, Any] = {"resourceType": element.tag, **_element(element)}
     if held["resourceType"] == "Bundle" and "entry" in held:
-        held["entry"] = _listed(held["entry"])
+        held["entry"] = items(held["entry"])
     return held
 
 

@@ -42,7 +42,7 @@ from midchart.core.storage.sources import Source
 from midchart.core.text import content_words
 from midchart.core.text.choices import correct_option
 from midchart.core.text.prompt import NOT_DOCUMENTED
-from midchart.core.text.splitting import split
+from midchart.core.text.splitting import pieces
 from midchart.core.types import Instruction, Span
 
 Fields: TypeAlias = Mapping[str, Any]
@@ -258,7 +258,7 @@ _ENTITY = re.compile(r"""(?:'([^']+)'|"([^"]+)")\s*:\s*\[?\s*(-?\d+(?:\.\d+)?)""
 
 def evidence(text: str, entities: str) -> list[Span]:
     """The sentences of a note that state the numbers of ``entities``, as the column writes them."""
-    sentences = split(text)
+    sentences = [one[:2] for one in pieces(text)]
     places: set[tuple[int, int]] = set()
     for match in _ENTITY.finditer(entities):
         name, written = (match[1] or match[2]).lower(), match[3]
@@ -433,7 +433,7 @@ def opening_date(text: str) -> datetime | None:
     return None
 
 
-_sentences = lru_cache(maxsize=64)(split)  # many questions ask about a text
+_sentences = lru_cache(maxsize=64)(pieces)  # many questions ask about a text
 
 
 def location_window(text: str, start: float, end: float) -> tuple[int, int]:
@@ -454,7 +454,7 @@ def narrowed(text: str, window: tuple[int, int], question: str, answer: str) -> 
     ``question``; all of them where they are adjacent, the first otherwise. The window itself where
     no sentence shares a term with ``answer``.
     """
-    inside = [(a, b) for a, b in _sentences(text) if a < window[1] and b > window[0]]
+    inside = [(a, b) for a, b, _ in _sentences(text) if a < window[1] and b > window[0]]
     answer_terms, question_terms = _terms(answer), _terms(question)
     terms = [_terms(text[a:b]) for a, b in inside]
     scores = [(len(answer_terms & held), len(question_terms & held)) for held in terms]

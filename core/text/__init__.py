@@ -169,7 +169,7 @@ def event_text(event: Event) -> str:
 
 
 def cut_note(text: str, longest: int = SENTENCE_TOKENS) -> list[tuple[int, int]]:
-    """Cut a note into its sentences (:func:`midchart.core.text.splitting.split`).
+    """Cut a note into its sentences (:func:`midchart.core.text.splitting.pieces`).
 
     ``longest`` is about the length of the longest piece, in tokens: a sentence up to half as long
     again stays whole, a longer one is cut at the last good place within that length. Returns

@@ -474,11 +474,6 @@ def pieces(text: str) -> list[SentencePiece]:
     return cut
 
 
-def split(text: str) -> list[tuple[int, int]]:
-    """The characters of :func:`pieces`, as (start, end) pairs."""
-    return [(piece.start, piece.end) for piece in pieces(text)]
-
-
 _CELL_GAP = re.compile(r"\s*\|\s*|\t+|\s{2,}")
 _LONGEST_CELL = 40
 """Characters of a cell of a header row."""
