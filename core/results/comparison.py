@@ -373,22 +373,20 @@ def changed_questions(baseline: RunRef, run: RunRef) -> list[Row]:
     if baseline == run:
         raise InputError("a comparison takes two runs or more, each once")
     first, second = read_outcomes(baseline), read_outcomes(run)
-    measure = _measure(first, second)
     rows: list[Row] = []
-    for base_cell, run_cell, both in _run_pairs(first, second):
-        for instruction in both:
-            record, before, _ = first.cells[measure][base_cell][instruction]
-            _, after, _ = second.cells[measure][run_cell][instruction]
-            if None not in (before, after) and before != after:
+    for names, cells, before, after in _comparable(first, second)[1]:
+        for instruction in common(before, after):
+            (record, was, _), now = before[instruction], after[instruction][1]
+            if None not in (was, now) and was != now:
                 rows.append(
                     {
-                        **_names(second, base_cell, run_cell, measure),
+                        **names,
                         "record": record,
                         "instruction": instruction,
-                        "baseline": before,
-                        "this": after,
-                        "baseline_cell": base_cell,
-                        "run_cell": run_cell,
+                        "baseline": was,
+                        "this": now,
+                        "baseline_cell": cells[0],
+                        "run_cell": cells[1],
                     }
                 )
     return rows
@@ -473,46 +471,46 @@ def _matched(first_names: Sequence[str], second_names: Sequence[str]) -> list[tu
     return both or ([(first_names[0], second_names[0])] if alone else [])
 
 
-def _measure(base: Outcomes, run: Outcomes) -> str:
-    """What both runs can be compared by; "" where there is nothing."""
-    return next((m for m in MEASURES if m in base.cells and m in run.cells), "")
+Compared = tuple[Row, tuple[Cell, ...], Right, Right]
+"""An arm, reader and judge of two runs: its columns, its cell in each run, and the outcomes."""
 
 
-def _run_pairs(base: Outcomes, run: Outcomes) -> Iterator[tuple[Cell, Cell, list[str]]]:
-    """The cells of two runs that are compared, each with the instructions of both."""
-    measure = _measure(base, run)
+def _comparable(base: Outcomes, run: Outcomes) -> tuple[str, list[Compared]]:
+    """What two runs can be compared by, "" where there is nothing, and what of both is compared."""
+    measure = next((m for m in MEASURES if m in base.cells and m in run.cells), "")
     if not measure:
-        return
-
+        return "", []
     labels, other_labels = ([arm.label for arm in one.plan.arms] for one in (base, run))
     readers = _matched(base.plan.readers, run.plan.readers) or [("", "")]
     judges = [("", "")]
     if measure == ACCURACY:
         judges = _matched(base.plan.judges, run.plan.judges)
         judges += [(name, name) for name in base.people if name in run.people]
-    for arm, other_arm in _matched(labels, other_labels):
-        for reader, other_reader in readers:
-            for judge, other_judge in judges:
-                first, second = (arm, reader, judge), (other_arm, other_reader, other_judge)
-                if first in base.cells[measure] and second in run.cells[measure]:
-                    before, after = base.cells[measure][first], run.cells[measure][second]
-                    yield first, second, common(before, after)
+    compared: list[Compared] = []
+    for pairs in product(_matched(labels, other_labels), readers, judges):
+        cells: tuple[Cell, ...] = tuple(zip(*pairs, strict=True))
+        before, after = base.cells[measure].get(cells[0]), run.cells[measure].get(cells[1])
+        if before is not None and after is not None:
+            both = [a if a == b else f"{a} → {b}" for a, b in pairs]
+            named = dict(zip(("arm", "reader", "judge"), both, strict=True))
+            names = {"run": run.folder.id, **named, "measure": measure}
+            compared.append((names, cells, before, after))
+    return measure, compared
 
 
 def differences(base: Outcomes, run: Outcomes) -> list[Row]:
     """A row each arm, reader and judge of both runs: ``n`` instructions, each run's share, their
     difference (the run minus the baseline) with its intervals, bounds, p values and verdict."""
-    measure, rows = _measure(base, run), list[Row]()
+    rows: list[Row] = []
     families: dict[str, list[tuple[Row, Right, Right]]] = defaultdict(list)
-    for base_cell, run_cell, both in _run_pairs(base, run):
-        before, after = base.cells[measure][base_cell], run.cells[measure][run_cell]
+    for names, _, before, after in _comparable(base, run)[1]:
+        both = common(before, after)
         known = [q for q in both if None not in (before[q][1], after[q][1])]
         shares = (
             sum(bool(of[q][1]) for q in known) / len(known) if known else None
             for of in (before, after)
         )
-        row = _names(run, base_cell, run_cell, measure)
-        row |= {"patients": len({before[q][0] for q in known})}
+        row = names | {"patients": len({before[q][0] for q in known})}
         row |= dict(zip(("baseline_share", "run_share"), shares, strict=True))
         families[row["judge"]].append((row, after, before))
         rows.append(row)
@@ -521,13 +519,6 @@ def differences(base: Outcomes, run: Outcomes) -> list[Row]:
     if any(status(one.folder.id)["status"] != "done" for one in (base, run)):
         withdraw({"results": rows})
     return rows
-
-
-def _names(run: Outcomes, base_cell: Cell, run_cell: Cell, measure: str) -> Row:
-    """The columns that name a comparison."""
-    both = [a if a == b else f"{a} → {b}" for a, b in zip(base_cell, run_cell, strict=True)]
-    named = dict(zip(("arm", "reader", "judge"), both, strict=True))
-    return {"run": run.folder.id, **named, "measure": measure}
 
 
 def _notes(base: Outcomes, run: Outcomes) -> Iterator[str]:
@@ -544,9 +535,10 @@ def _notes(base: Outcomes, run: Outcomes) -> Iterator[str]:
             f"one (protocol, judge_prompt): verdicts of {', '.join(sorted(models))} may differ for "
             "that alone"
         )
-    if not _measure(base, run):
+    measure, compared = _comparable(base, run)
+    if not measure:
         yield f"{name}: no result by instruction on both sides, so no pair; only the specs compare"
-    elif not any(True for _ in _run_pairs(base, run)):
+    elif not compared:
         yield f"{name} shares no arm, reader and judge with the baseline"
     for one in (base, run):
         words = part_of(one.folder, one.plan).words

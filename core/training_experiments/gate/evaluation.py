@@ -450,52 +450,46 @@ def published(rows: Table) -> Table:
     variants, as in the paper's table; for the ablation of the query ours are one gate each, and
     these are its interval by patient.
     """
-    table: Table = []
-
-    def add(
-        name: str, factor: str, value: str, paper: Sequence[str | None], ours: Sequence[float],
-        interval: Ends, paper_n: int | None = None, n: int | None = None,
-    ) -> None:  # fmt: skip
-        shares = [None if cell is None else round(float(cell) / 100, 6) for cell in paper]
-        table.append(
-            {
-                "table": name,
-                "factor": factor,
-                "value": value,
-                **dict(zip(PAPER_COLUMNS, shares, strict=True)),
-                "paper_n": paper_n,
-                "recall": fmean(ours) if ours else None,
-                "spread": stdev(ours) if len(ours) > 1 else None,
-                "recall_low": interval[0],
-                "recall_high": interval[1],
-                "variants": len(ours),
-                "n": n,
-            }
-        )
-
     grid = [row for row in _ablation(rows) if row["query"] and row["loss"] == "bce"]
     columns = {"ngram": "ngram", "embedding_dim": "dim", "mlp": "head"}
+    table: Table = []
     for line in read_published("gate_ablation.csv"):
         factor, value = line["factor"], line["value"]
         column, wanted = columns.get(factor), PUBLISHED_HEADS.get(value, value)
         recalls = [row["recall"] for row in grid if not column or str(row[column]) == wanted]
         ours = [recall for recall in recalls if recall is not None]
         extent = (min(ours), max(ours)) if len(ours) > 1 else (None, None)
+        names = {"table": "gate_ablation", "factor": factor, "value": value}
         paper = [line[name] for name in ("mean_recall_pct", "sd", "low_pct", "high_pct")]
-        add("gate_ablation", factor, value, paper, ours, extent)
+        table.append(names | _against_paper(paper, None, ours, extent, None))
     standard = {"ngram": 3, "dim": 64, "head": "standard", "loss": "bce"}
-    for line in read_published("query_ablation.csv"):
+    for line, part in product(read_published("query_ablation.csv"), ("overall", "middle")):
         wanted = standard | {"query": line["condition"] == "with_query"}
-        results = [
-            row["sittings"][0] for row in _without_fault(rows) if pick(row, wanted) == wanted
-        ][:1]
-        for value, of in (("overall", ""), ("middle", "middle_")):
-            n = f"{of}n"
-            ours = [result[f"{of}hits"] / result[n] for result in results if result[n]]
-            extent = (results[0][f"{of}low"], results[0][f"{of}high"]) if ours else (None, None)
-            paper = [line[f"{value}_pct"], None, None, None]
-            # The paper gives one n, that of all its questions.
-            paper_n = int(line["n"]) if value == "overall" else None
-            our_n = results[0][n] if results else None
-            add("query_ablation", line["condition"], value, paper, ours, extent, paper_n, our_n)
+        same = (row["sittings"][0] for row in _without_fault(rows) if pick(row, wanted) == wanted)
+        result = next(same, None)
+        of = "" if part == "overall" else "middle_"
+        n = result and result[f"{of}n"]
+        ours = [result[f"{of}hits"] / n] if result and n else []
+        extent = (result[f"{of}low"], result[f"{of}high"]) if result and n else (None, None)
+        names = {"table": "query_ablation", "factor": line["condition"], "value": part}
+        # The paper gives one n, that of all its questions.
+        paper_n = int(line["n"]) if part == "overall" else None
+        paper = [line[f"{part}_pct"], None, None, None]
+        table.append(names | _against_paper(paper, paper_n, ours, extent, n))
     return table
+
+
+def _against_paper(
+    paper: Sequence[str | None], paper_n: int | None, ours: Sequence[float], extent: Ends, n: Any
+) -> dict[str, Any]:
+    """The columns of the paper's figures (per cent) and of the recalls of our variants."""
+    shares = [None if cell is None else round(float(cell) / 100, 6) for cell in paper]
+    return {
+        **dict(zip(PAPER_COLUMNS, shares, strict=True)),
+        "paper_n": paper_n,
+        "recall": fmean(ours) if ours else None,
+        "spread": stdev(ours) if len(ours) > 1 else None,
+        **dict(zip(("recall_low", "recall_high"), extent, strict=True)),
+        "variants": len(ours),
+        "n": n,
+    }
