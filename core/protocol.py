@@ -191,7 +191,6 @@ PRESETS: Mapping[str, Protocol] = {
         map_reduce="flat",
         llmlingua_characters=80_000,
         llmlingua_threshold="chunk",
-        context_tokens=0,
         evidence_join="question_100",
         response_characters=200,
         judge_prompt="plain",

@@ -141,9 +141,7 @@ def _provenance(plan: Plan) -> list[str]:
         *(f"{name}: {value}" for name, value in _facts(plan).items()),
     ]
     # A name may hold any character; a comment ends with its line.
-    return [
-        " ".join("".join(c if c.isprintable() else " " for c in line).split()) for line in lines
-    ]
+    return [" ".join(_printable(line).split()) for line in lines]
 
 
 SCHEMA = 1

@@ -27,15 +27,7 @@ from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
 from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.plan import READER, ArmConfig, ComponentSpec, Spec
-from midchart.core.runs.planner import (
-    Destination,
-    chosen,
-    destinations,
-    find_data,
-    open_source,
-    permit,
-    positioned,
-)
+from midchart.core.runs.planner import Destination, destinations, opened, permit
 from midchart.core.runs.pool import named_cluster, read_cluster, require_divisible
 from midchart.core.runs.spec import gathering, read_spec, read_toml
 from midchart.core.runs.status import newest_first
@@ -207,13 +199,8 @@ def estimate(source: SpecRef, cluster: str = "") -> dict[str, Any]:
     the same for a named cluster; ``weights`` needed; ``time``, the lowest and highest ``seconds``
     (null: unknown) and their basis. Raises as starting the run does, except for what may not leave.
     """
-    spec = read_spec(source)
-    path = find_data(spec.data, spec.base)
+    _, spec, position, cohort, instructions = opened(read_spec(source))
     kind = EXPERIMENTS.build(spec.kind)
-    opened = open_source(str(path))
-    spec, position = positioned(spec, opened)
-    cohort = kind.cohort(opened, spec)
-    instructions = chosen(cohort, spec)
     lengths = _lengths(cohort, instructions, spec.protocol)
     n, records = len(instructions), len({instruction.record_id for instruction in instructions})
     added = kind.added_tokens(cohort, instructions)

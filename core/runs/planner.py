@@ -23,7 +23,7 @@ from midchart.core.runs.experiment import EXPERIMENTS, MADE, Experiment
 from midchart.core.runs.job import chosen
 from midchart.core.runs.plan import ComponentSpec, Plan, Spec
 from midchart.core.runs.spec import write_toml
-from midchart.core.types import Cohort, Manifest
+from midchart.core.types import Cohort, Instruction, Manifest
 
 CPU, GPU = "cpu", "gpu"
 
@@ -176,13 +176,19 @@ def weights_used(what: Spec) -> dict[str, str]:
     return hashes
 
 
-def positioned(spec: Spec, cohort: Cohort) -> tuple[Spec, dict[str, Any] | None]:
-    """A spec with its resolved position of evidence, and the reason for it; None for a kind without
-    evidence."""
-    if not EXPERIMENTS.build(spec.kind).has_evidence:
-        return spec, None
-    protocol, why = resolve_position(spec.protocol, cohort)
-    return replace(spec, protocol=protocol), why
+def opened(
+    spec: Spec,
+) -> tuple[str, Spec, dict[str, Any] | None, Cohort, tuple[Instruction, ...]]:
+    """The path of a spec's cohort, the spec with its resolved position of evidence, the reason for
+    it (None for a kind without evidence), the run's cohort and the instructions that it asks;
+    raises DataError where the cohort cannot be opened."""
+    path, kind = str(find_data(spec.data, spec.base)), EXPERIMENTS.build(spec.kind)
+    source, position = open_source(path), None
+    if kind.has_evidence:
+        protocol, position = resolve_position(spec.protocol, source)
+        spec = replace(spec, protocol=protocol)
+    cohort = kind.cohort(source, spec)
+    return path, spec, position, cohort, chosen(cohort, spec)
 
 
 def plan(spec: Spec, cluster: str = "") -> dict[str, Any]:
@@ -194,12 +200,8 @@ def plan(spec: Spec, cluster: str = "") -> dict[str, Any]:
     does not report what every prompt needs.
     """
     # The run's cohort, questions and items, and where text would be sent.
-    path = find_data(spec.data, spec.base)
+    path, spec, position, cohort, instructions = opened(spec)
     kind = EXPERIMENTS.build(spec.kind)
-    source = open_source(str(path))
-    spec, position = positioned(spec, source)
-    cohort = kind.cohort(source, spec)
-    instructions = chosen(cohort, spec)
     listed = destinations(spec, len(instructions))
     egress = permit(listed, cohort, spec.allow_hosts, cluster)
     items = kind.planned(spec, cohort, instructions)
@@ -224,9 +226,9 @@ def plan(spec: Spec, cluster: str = "") -> dict[str, Any]:
         "protocol": spec.protocol.as_dict(),
         "position": position,
         "cohort": {
-            "path": str(path),
+            "path": path,
             "format": cohort.format,
-            "digest": digest_of(str(path)),
+            "digest": digest_of(path),
             "data_use": asdict(cohort.manifest),
         },
         "versions": versions(),

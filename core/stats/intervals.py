@@ -1,9 +1,9 @@
 """Intervals of shares, of differences, and of statistics of rows in clusters.
 
 Tables give bootstrap and Wilson intervals: of 0 in 30 the bootstrap is [0, 0], Wilson's 0 to 11.4 %
-(docs/methods.md, Stage 2: judging). Clustered: the bootstrap of binned means (docs/methods.md,
-Experiment 1) and of any statistic of totals, and Wilson's interval at the effective sample size;
-``tests/reference/bootstrap.py`` is the plain version and draws the same clusters.
+(docs/methods.md, Stage 2: judging). Clustered: the bootstrap of any statistic of totals, and
+Wilson's interval at the effective sample size; ``tests/reference/bootstrap.py`` is the plain
+version and draws the same clusters.
 """
 
 from __future__ import annotations
