@@ -510,7 +510,7 @@ def differences(base: Outcomes, run: Outcomes) -> list[Row]:
             sum(bool(of[q][1]) for q in known) / len(known) if known else None
             for of in (before, after)
         )
-        row = names | {"patients": len({before[q][0] for q in known})}
+        row: Row = {**names, "patients": len({before[q][0] for q in known})}
         row |= dict(zip(("baseline_share", "run_share"), shares, strict=True))
         families[row["judge"]].append((row, after, before))
         rows.append(row)

@@ -242,9 +242,9 @@ def _resampled(
         count, patient = cluster_members([row["record"] for row in judged])
         # Of each patient, how many items of each value are right, and how many there are.
         totals = np.zeros((2, count, len(values)))
-        at = patient, [values.index(row[axis]) for row in judged]
-        np.add.at(totals, (0, *at), [float(row["correct"]) for row in judged])
-        np.add.at(totals, (1, *at), 1.0)
+        at = patient, np.array([values.index(row[axis]) for row in judged])
+        np.add.at(totals[0], at, [float(row["correct"]) for row in judged])
+        np.add.at(totals[1], at, 1.0)
         if count > 1:
             rng = generator(plan, axis, *cell)
             drawn = cluster_totals(np.hstack(list(totals)), plan.protocol.resamples, rng)
