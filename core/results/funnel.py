@@ -143,14 +143,13 @@ def arms_sentence(rows: Iterable[Mapping[str, Any]]) -> str:
         return ""
     there = {label: 1 - of.get(MISSED, 0.0) - of.get(CUT, 0.0) for label, of in shares.items()}
     best = max(there, key=there.__getitem__)
-    text = (
-        f"{title('arm', best)} brings the evidence to the model most often: {percent(there[best])}"
-    )
+    often = "brings the evidence to the model most often"
+    text = f"{title('arm', best)} {often} ({percent(there[best])})"
     right = {label: of[RIGHT] for label, of in shares.items() if RIGHT in of}
     if right:
         most = max(right, key=right.__getitem__)
-        who = "it" if most == best else title("arm", most)
-        text += f"; most answers are right with {who}: {percent(right[most])}"
+        who = "" if most == best else f"{title('arm', most)} "
+        text += f" and {who}has the most right answers ({percent(right[most])})"
     return f"{text}."
 
 
