@@ -102,6 +102,6 @@ def test_what_became_of_the_evidence_in_words():
     several = rows_of(missed=1, right=3) + rows_of("dense", "dense", unused=3, right=1)
     oracle = rows_of("oracle", "oracle", right=4)
     assert arms_sentence(several + oracle) == (
-        "Dense (MiniLM) brings the evidence to the model most often (100.0 %) and BM25 has the most "
-        "right answers (75.0 %)."
+        "Dense (MiniLM) brings the evidence to the model most often (100.0 %) and BM25 has the "
+        "most right answers (75.0 %)."
     )
