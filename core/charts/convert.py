@@ -41,19 +41,17 @@ def convert(
     files at ``place`` into a folder. Stores of earlier states of the files are removed. Raises
     DataError as ``write`` does, InputError where the cache cannot be written.
     """
-    if (cohort := opened()) is not None:
-        return cohort
-    with writing(folder.parent), exclusive(_lock_of(folder)):
-        if (cohort := opened()) is None:
-            with complete_folder(folder) as fresh:
-                write(fresh)
-                (fresh / PATH).write_text(str(place), encoding="utf-8", errors="surrogatepass")
-            for other in folder.parent.glob(f"{folder.name.partition('-')[0]}-*"):
-                if other.name != folder.name:
-                    shutil.rmtree(other, ignore_errors=True)
-            cohort = opened()
-    if cohort is None:
-        raise AssertionError("a store that was written is there")
+    if (cohort := opened()) is None:
+        with writing(folder.parent), exclusive(_lock_of(folder)):
+            if (cohort := opened()) is None:
+                with complete_folder(folder) as fresh:
+                    write(fresh)
+                    (fresh / PATH).write_text(str(place), encoding="utf-8", errors="surrogatepass")
+                for other in folder.parent.glob(f"{folder.name.partition('-')[0]}-*"):
+                    if other != folder:
+                        shutil.rmtree(other, ignore_errors=True)
+                cohort = opened()
+    assert cohort is not None  # a store that was written is there
     return cohort
 
 

@@ -109,21 +109,21 @@ def test_a_conversion_that_is_cancelled_leaves_nothing_with_threads_and_without(
         if done:
             raise KeyboardInterrupt
 
-    def opened(reading: Callable[[str, int, int], object]) -> Cohort:
+    def call(reading: Callable[[str, int, int], object]) -> Cohort:
         charts.reading.set(reading)
         return open_cohort(tmp_path)
 
-    def call(reading: Callable[[str, int, int], object]) -> Cohort:
+    def run(reading: Callable[[str, int, int], object]) -> Cohort:
         if not threads:
-            return copy_context().run(opened, reading)
-        with ThreadPoolExecutor(threads) as pool:
-            return pool.submit(opened, reading).result()
+            return copy_context().run(call, reading)
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(call, reading).result()
 
     before = stores()
     with pytest.raises(KeyboardInterrupt):
-        call(left)
+        run(left)
     assert stores() == before
-    assert len(call(lambda *_: None).records) == 9
+    assert len(run(lambda *_: None).records) == 9
 
 
 def stores() -> list[Path]:
