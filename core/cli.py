@@ -917,7 +917,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for problem in api.recover():
             say(f"midchart: {problem}", file=sys.stderr)
         step = meter("reading the cohort")
-        api.reading.set(lambda what, done, planned: planned and step(done, planned))
+
+        def read(what: str, done: int, planned: int) -> None:
+            if planned:
+                step(done, planned)
+
+        api.reading.set(read)
         call.does(call)
     except MidchartError as error:
         say(f"midchart: {error}", file=sys.stderr)

@@ -90,9 +90,9 @@ class LoadLog:
 
     def take(self) -> LoadLog:
         """What was entered, which this log then holds no more; :meth:`join` enters it again."""
-        parts = (self.skipped, self.warnings, self.accounts, self.unsettled, self.opened)
-        taken = LoadLog(*(part.copy() for part in parts))
-        for part in parts:
+        lists = [*self.skipped], [*self.warnings], {**self.accounts}, [*self.unsettled]
+        taken = LoadLog(*lists, {*self.opened})
+        for part in (self.skipped, self.warnings, self.accounts, self.unsettled, self.opened):
             part.clear()
         return taken
 

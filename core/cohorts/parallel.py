@@ -31,7 +31,7 @@ _AHEAD = 1 << 20
 """Bytes of results that a process may be ahead of the others."""
 
 
-def report(message: Mapping[str, Any]) -> None:
+def report(message: Mapping[str, Any], /) -> None:
     """Say at which file or record this process is, or how many were read; a conversion sets it."""
 
 

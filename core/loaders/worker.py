@@ -229,7 +229,7 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
         [folder, temporary_root()],
     )
 
-    def report(message: Mapping[str, Any]) -> None:
+    def report(message: Mapping[str, Any], /) -> None:
         print(json.dumps(message), file=reports)
 
     def opening(name: str, bytes: int) -> bool:
@@ -253,7 +253,7 @@ def _serve(reports: IO[str]) -> None:
     Each conversion runs in a fork. Where forking is not safe (macOS), the process does one
     conversion itself and ends.
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the conversion ends with it
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))  # the conversion ends with it
     for name in LOADERS.names():
         LOADERS.get(name)
     importlib.import_module("pandas")  # pyarrow would, in each fork
