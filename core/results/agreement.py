@@ -20,7 +20,7 @@ from midchart.core.access import RunRef, needs
 from midchart.core.format import finite, percent
 from midchart.core.judges.agreement import ALL, card, measured
 from midchart.core.results.reviews import CONSENSUS, LABEL, Distinct, card_of_answer, reviews_of
-from midchart.core.results.tables import ends, entry_columns, generator
+from midchart.core.results.tables import ends, entry_columns, generator, grouped
 from midchart.core.results.titles import split_label, title
 from midchart.core.runs.directory import RunDirectory, find_run
 from midchart.core.runs.experiment import Table
@@ -87,9 +87,7 @@ def corrected_accuracy(ask: Ask, plan: Plan) -> Table:
     known = {row["card"] for row in rows if row["judged"] is not None}
     if not known:
         return []
-    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
-    for row in rows:
-        groups[row["label"], row["reader"]].append(row)
+    groups = grouped(rows, lambda row: (row["label"], row["reader"]))
     table: Table = []
     for (label, reader), answers in groups.items():
         judged = np.array([np.nan if a["judged"] is None else a["judged"] for a in answers], float)

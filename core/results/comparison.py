@@ -21,7 +21,7 @@ from midchart.core.access import RunRef, needs
 from midchart.core.errors import InputError, UnknownName
 from midchart.core.results.report import changed_rows, counted_store, part_of, withdraw
 from midchart.core.results.reviews import reviews_of, with_reviews
-from midchart.core.results.tables import entry_columns, facts
+from midchart.core.results.tables import entry_columns, facts, grouped
 from midchart.core.runs.directory import RunDirectory, find_run
 from midchart.core.runs.experiment import Table
 from midchart.core.runs.plan import RULE_JUDGES, Plan
@@ -209,9 +209,7 @@ def adjust(family: Table) -> None:
 def _note_other_judges(rows: Table) -> None:
     """Put ``other_judges`` into comparisons: each judge whose verdict on the same arms and reader
     is another one, with that verdict ("exact: better"), "" where all judges agree."""
-    by_pair: dict[Key, Table] = defaultdict(list)
-    for row in rows:
-        by_pair[row["label"], row["reader"]].append(row)
+    by_pair = grouped(rows, lambda row: (row["label"], row["reader"]))
     for row in rows:
         row["other_judges"] = "; ".join(
             f"{other['judge']}: {other['verdict']}"

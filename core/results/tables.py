@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import csv
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from itertools import product
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -35,6 +35,8 @@ from midchart.core.stats.paired import reported_interval, widened
 from midchart.core.storage.rows import Ask, RowStore, literal, snapshot
 from midchart.core.types import BANDS, UNLOCATED
 
+Item = TypeVar("Item")
+Group = TypeVar("Group", bound=Hashable)
 ALL_BANDS = (*(name for name, _, _ in BANDS), "middle", "edge", "overall")
 WIDE_BANDS = ("overall", "middle", "edge")
 
@@ -99,6 +101,14 @@ def ends(
         f"{prefix}{name}": None if end is None else finite(end)
         for name, end in (("low", low), ("high", high))
     }
+
+
+def grouped(rows: Iterable[Item], name: Callable[[Item], Group]) -> dict[Group, list[Item]]:
+    """Rows by what ``name`` gives of each, in the order of the first of each group."""
+    groups: dict[Group, list[Item]] = {}
+    for row in rows:
+        groups.setdefault(name(row), []).append(row)
+    return groups
 
 
 def pick(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:

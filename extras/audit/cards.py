@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +28,7 @@ from midchart.core.loaders.open import cohort_folder
 from midchart.core.options import Options
 from midchart.core.provenance import digest, now
 from midchart.core.results.reviews import DEALT_FILE, reviews_folder
-from midchart.core.results.tables import ends, generator
+from midchart.core.results.tables import ends, generator, grouped
 from midchart.core.runs.directory import RunDirectory, find_run
 from midchart.core.runs.experiment import EXPERIMENTS, Table
 from midchart.core.runs.plan import Plan
@@ -188,9 +187,7 @@ def corrected(store: RowStore, plan: Plan, cards: Sequence[AuditCard]) -> Table:
         return []
     threshold = cards[done - 1].next
     drawn = {card.instruction: card for card in cards[:done]}
-    groups: dict[str, list[Row]] = defaultdict(list)
-    for row in store.select("audited", COLUMNS, SYSTEMS):
-        groups[row["source"]].append(row)
+    groups = grouped(store.select("audited", COLUMNS, SYSTEMS), lambda row: row["source"])
     table: Table = []
     for source, rows in sorted(groups.items()):
         rows.sort(key=lambda row: row["instruction"])

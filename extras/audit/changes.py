@@ -11,13 +11,14 @@ simulates the rates.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from midchart.core.errors import SpecError, UnknownName
-from midchart.core.results.tables import ends, generator
+from midchart.core.results.tables import ends, generator, grouped
 from midchart.core.runs.directory import find_run
 from midchart.core.runs.experiment import Table
 from midchart.core.runs.plan import Plan
@@ -75,10 +76,10 @@ def changes(store: RowStore, plan: Plan) -> Table:
     if not options.get("against"):
         return []
     try:
-        earlier = _by_source(earlier_rows(options["against"]))
+        earlier = grouped(earlier_rows(options["against"]), itemgetter("source"))
     except UnknownName:
         return []  # removed since: :func:`warnings`
-    now = _by_source(_rows(store))
+    now = grouped(_rows(store), itemgetter("source"))
     alone = len(now) == len(earlier) == 1
     table: Table = []
     for source, rows in sorted(now.items()):
@@ -108,13 +109,6 @@ def warnings(plan: Plan) -> list[str]:
         except UnknownName:
             return [f"the earlier audit {run} was removed, so nothing is compared with it"]
     return []
-
-
-def _by_source(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    groups: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        groups[row["source"]].append(row)
-    return groups
 
 
 def _change(

@@ -27,7 +27,7 @@ from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest, now, versions
 from midchart.core.results.comparison import adjust_holm
 from midchart.core.results.importing import make_read_only
-from midchart.core.results.tables import ends, generator
+from midchart.core.results.tables import ends, generator, grouped
 from midchart.core.runs.declared import Conclusion, Ends, Measure, Unit, View
 from midchart.core.runs.directory import (
     DIGESTS,
@@ -151,13 +151,10 @@ class OtherResults(Experiment):
         """``scores`` by task, metric and system, and ``differences`` of two systems."""
         scores = store.select("scores", "*", "status = 'ok'")
         usage = _usage(store.select("samples", "*", "status = 'ok'"))
-        groups: dict[tuple[str, str], dict[str, list[Mapping[str, Any]]]] = {}
-        for row in scores:
-            systems = groups.setdefault((row["task"], row["metric"]), {})
-            systems.setdefault(_label(row), []).append(row)
+        groups = grouped(scores, lambda row: (row["task"], row["metric"]))
         tables: dict[str, Table] = {"scores": [], "differences": []}
-        for (task, metric), systems in sorted(groups.items()):
-            values = [row["score"] for rows in systems.values() for row in rows]
+        for (task, metric), of_task in sorted(groups.items()):
+            systems, values = grouped(of_task, _label), [row["score"] for row in of_task]
             scale = "share" if min(values) >= 0 and max(values) <= 1 else "number"
             place = {"task": task, "metric": metric, "scale": scale}
             for label, rows in sorted(systems.items()):
@@ -178,9 +175,7 @@ class OtherResults(Experiment):
         rows: Table = report["tables"]["scores"]
         if not rows:
             return Conclusion()
-        tasks: dict[tuple[str, str], Table] = defaultdict(list)
-        for row in rows:
-            tasks[row["task"], row["metric"]].append(row)
+        tasks = grouped(rows, lambda row: (row["task"], row["metric"]))
         stated = islice(tasks.items(), MOST_STATED)
         details = [_best(task, metric, group) for (task, metric), group in stated]
         shown = [row for row in report["tables"]["differences"] if _is_shown(row)]
@@ -210,11 +205,8 @@ def _label(row: Mapping[str, Any]) -> str:
 
 def _usage(samples: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
     """Tokens and dollars by task and system, and how many answers were cut off (null: unsaid)."""
-    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
-    for row in samples:
-        groups[row["task"], _label(row)].append(row)
     usage: dict[tuple[str, str], dict[str, Any]] = {}
-    for key, rows in groups.items():
+    for key, rows in grouped(samples, lambda row: (row["task"], _label(row))).items():
         ended = [row["ended"] for row in rows if row["ended"] is not None]
         facts: dict[str, Any] = {"cut_off": sum(end in CUT_OFF for end in ended) if ended else None}
         for name in ("read_tokens", "output_tokens", "cost_usd"):

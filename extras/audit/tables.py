@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from midchart.core.results.tables import ALL_BANDS, ends, generator
+from midchart.core.results.tables import ALL_BANDS, ends, generator, grouped
 from midchart.core.runs.experiment import Table
 from midchart.core.runs.plan import Plan
 from midchart.core.stats.intervals import clustered_intervals, wilson_interval
@@ -110,9 +110,7 @@ def ledger(rows: Iterable[Mapping[str, Any]], plan: Plan) -> Table:
     ``from_reviewer``: questions whose evidence people marked, on cards of an earlier audit or of
     their own accord; the others' is the cohort's or the log's.
     """
-    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
-    for row in rows:
-        groups[row["source"], row["role"]].append(row)
+    groups = grouped(rows, lambda row: (row["source"], row["role"]))
     table: Table = []
     for (source, role), those in groups.items():
         for criterion in CRITERIA:
@@ -250,10 +248,9 @@ def differences(rows: Sequence[Mapping[str, Any]]) -> Table:
 def prompt_positions(rows: Iterable[Mapping[str, Any]]) -> Table:
     """Answers that are correct, by the part of the prompt in which the evidence begins, of the
     questions with evidence in the prompt; a row each source × part."""
-    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
-    for row in rows:
-        if row["prompt"] and row["prompt_band"] and reached(row, "read", ANY) is not None:
-            groups[row["source"], row["prompt_band"]].append(row)
+    known = (row for row in rows if reached(row, "read", ANY) is not None)
+    placed = (row for row in known if row["prompt"] and row["prompt_band"])
+    groups = grouped(placed, lambda row: (row["source"], row["prompt_band"]))
     order = [name for name, _, _ in BANDS]
     return [
         {"source": source, "prompt_band": band, **_counted(those, "read", ANY, "")}
@@ -265,10 +262,8 @@ def prompt_positions(rows: Iterable[Mapping[str, Any]]) -> Table:
 
 def types(rows: Iterable[Mapping[str, Any]]) -> Table:
     """All pieces in the prompt by the question's type; a row each source × type."""
-    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
-    for row in rows:
-        if reached(row, "prompt", ALL) is not None:
-            groups[row["source"], row["task_type"] or "not stated"].append(row)
+    known = (row for row in rows if reached(row, "prompt", ALL) is not None)
+    groups = grouped(known, lambda row: (row["source"], row["task_type"] or "not stated"))
     return [
         {"source": source, "task_type": kind, **_counted(those, "prompt", ALL, "chart")}
         for (source, kind), those in sorted(groups.items())
@@ -281,10 +276,8 @@ def prompts(rows: Iterable[Mapping[str, Any]]) -> Table:
     ``altered``: prompts with words that differ from the record between equal text;
     ``with_other_patient``: prompts with text of another patient's record.
     """
-    groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for row in rows:
-        if row["context_tokens"] is not None:
-            groups[row["source"]].append(row)
+    counted = (row for row in rows if row["context_tokens"] is not None)
+    groups = grouped(counted, lambda row: row["source"])
     table: Table = []
     for source, those in groups.items():
         sums = {name: sum(row[name] for row in those) for name in TOKENS}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from midchart.core.format import p_number
+from midchart.core.results.tables import grouped
 from midchart.core.runs.declared import BY_PATIENT, WILSON, Conclusion, Measure, View
 from midchart.extras.audit.tables import ALL, STEP_TITLES
 
@@ -78,11 +79,12 @@ def conclusion(report: Mapping[str, Any]) -> Conclusion:
     """Of each system the step that loses most, the best arm, and what prompts hold that the chart
     does not; of several systems first which keeps most."""
     tables = report["tables"]
-    steps: dict[str, list[Mapping[str, Any]]] = {}
-    for row in tables.get("ledger", ()):
-        overall = row["band"] == "overall" and row["criterion"] == ALL and row["n"]
-        if row["role"] == "system" and overall and row["lost"] is not None:
-            steps.setdefault(row["source"], []).append(row)
+    overall = [
+        row for row in tables.get("ledger", ())
+        if row["role"] == "system" and row["band"] == "overall" and row["criterion"] == ALL
+    ]  # fmt: skip
+    known = (row for row in overall if row["n"] and row["lost"] is not None)
+    steps = grouped(known, lambda row: row["source"])
     made_of = {row["source"]: row for row in tables.get("prompts", ())}
     sources = list(dict.fromkeys((*steps, *made_of)))
     losses = {

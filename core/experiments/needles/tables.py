@@ -37,6 +37,7 @@ from midchart.core.results.tables import (
     facts,
     failures,
     generator,
+    grouped,
     share,
 )
 from midchart.core.runs.directory import find_run
@@ -256,9 +257,7 @@ def _resampled(
 
 def _grouped(rows: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:
     """Rows by the values of columns, ascending."""
-    groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        groups.setdefault(tuple(row[name] for name in names), []).append(row)
+    groups = grouped(rows, lambda row: tuple(row[name] for name in names))
     return dict(sorted(groups.items()))
 
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from midchart.core.format import finite
 from midchart.core.protocol import Protocol
-from midchart.core.results.tables import ends, nested, pick, read_published
+from midchart.core.results.tables import ends, grouped, nested, pick, read_published
 from midchart.core.runs.experiment import Table
 from midchart.core.runs.job import TRAINED
 from midchart.core.stats.auroc import (
@@ -164,9 +164,7 @@ def _published(summed: Table) -> Table:
 def compared_tables(rows: Table, folder: Path, protocol: Protocol) -> tuple[Table, Table]:
     """Tables ``summary``, one row a task and variant, compared with the reference, and
     ``mean_difference``, one row a variant over its tasks; ``folder`` is the run's."""
-    groups: dict[tuple[str, str], Table] = defaultdict(list)
-    for row in rows:
-        groups[row["task"], row["variant"]].append(row)
+    groups = grouped(rows, lambda row: (row["task"], row["variant"]))
     files = {
         row["item"]: [read_columns(folder, f) for f in prediction_files(folder, row["item"])]
         for row in rows

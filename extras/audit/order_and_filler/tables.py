@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from midchart.core.results.comparison import adjust_holm
-from midchart.core.results.tables import cells, ends, entry_columns, failures, generator
+from midchart.core.results.tables import cells, ends, entry_columns, failures, generator, grouped
 from midchart.core.runs.experiment import Table
 from midchart.core.runs.plan import Plan
 from midchart.core.stats.intervals import wilson_of_share
@@ -314,9 +314,7 @@ def _questions(compared: Rows, plan: Plan) -> Table:
     which; those that change most come first."""
     table: Table = []
     for names, rows in _by_reader(compared, plan):
-        by_question: dict[str, list[Row]] = {}
-        for row in _in_order(_counted(rows)):
-            by_question.setdefault(row["own_question"], []).append(row)
+        by_question = grouped(_in_order(_counted(rows)), lambda row: row["own_question"])
         listed: Table = [
             {
                 "label": names["label"],
@@ -339,10 +337,10 @@ def _questions(compared: Rows, plan: Plan) -> Table:
 def _adjusted(table: Table) -> Table:
     """The rows with ``p_holm``: p adjusted over the tests of an arm, reader and judge; order and
     filler as such are a family of two."""
-    families: dict[tuple[Any, ...], Table] = {}
-    for row in table:
-        names = (row["label"], row["reader"], row.get("judge"), row.get("level") == EVERYTHING)
-        families.setdefault(names, []).append(row)
-    for family in families.values():
-        adjust_holm(family, ("p",))
+
+    def family(row: Row) -> tuple[Any, ...]:
+        return row["label"], row["reader"], row.get("judge"), row.get("level") == EVERYTHING
+
+    for rows in grouped(table, family).values():
+        adjust_holm(rows, ("p",))
     return table

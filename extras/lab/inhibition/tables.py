@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from midchart.core.format import signed
 from midchart.core.protocol import Protocol
-from midchart.core.results.tables import ends, nested, pick
+from midchart.core.results.tables import ends, grouped, nested, pick
 from midchart.core.runs.experiment import Table
 from midchart.core.runs.job import TRAINED
 from midchart.core.stats.intervals import Interval
@@ -69,10 +69,8 @@ by record (mean over depths); layers are counted from 1."""
 
 def attended_rows(cells: Sequence[Cell]) -> Table:
     """The column ``attended``, by condition, layer and part."""
-    groups: dict[Condition, list[Cell]] = defaultdict(list)
-    for cell in cells:
-        groups[cell.length, cell.distractors].append(cell)
     table: Table = []
+    groups = grouped(cells, lambda cell: (cell.length, cell.distractors))
     for (length, distractors), group in groups.items():
         mass = np.stack([cell.mass for cell in group])  # depths, layers, parts, records
         table += [
@@ -121,9 +119,7 @@ def tables(store: RowStore, options: Mapping[str, Any], protocol: Protocol) -> d
         key=lambda r: (placements.index(r["placement"]), variants.index(r["variant"]), r["seed"])
     )
     rows = [row for row in every if row["status"] == "ok"]
-    groups: dict[Group, Table] = defaultdict(list)
-    for row in rows:
-        groups[row["placement"], row["variant"]].append(row)
+    groups = grouped(rows, lambda row: (row["placement"], row["variant"]))
     answers = {group: answers_of(those) for group, those in groups.items()}
     longest = options["training"]["longest"]
     compared = with_findings(
