@@ -12,9 +12,10 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain, cycle, islice
+from itertools import chain, islice
 from multiprocessing.connection import Connection
 from pathlib import Path
+from random import Random
 from typing import Any, NoReturn, TypeVar
 
 from midchart.core.cohorts.files import LoadLog
@@ -76,8 +77,12 @@ def each(
     change nothing else. Processes are forked at the call, if this one has one thread."""
     results, count = map(work, items), min(processes, len(items))
     if count > 1 and len([*Path("/proc/self/task").iterdir()]) == 1:
-        shares = [partial(_work, items[first::count], work, log) for first in range(count)]
-        results = _in_turn([Connection(fork(share)[1]) for share in shares], len(items), log)
+        # Each process has one of as many items, in an order that follows no order of the files.
+        rounds = (Random(first).sample(range(count), count) for first in range(len(items)))
+        turns = list(islice(chain.from_iterable(rounds), len(items)))
+        shares = ([items[n] for n, turn in enumerate(turns) if turn == one] for one in range(count))
+        ends = [Connection(fork(partial(_work, share, work, log))[1]) for share in shares]
+        results = _in_turn([ends[turn] for turn in turns], log)
     return _counted(what, results, len(items))
 
 
@@ -108,11 +113,11 @@ def _work(
     os._exit(0)
 
 
-def _in_turn(ends: Sequence[Connection], planned: int, log: LoadLog) -> Iterator[Any]:
-    """The results of processes, one of each in turn. Where one has ended before its result, this
+def _in_turn(ends: Sequence[Connection], log: LoadLog) -> Iterator[Any]:
+    """A result of each of ``ends``, in turn. Where a process has ended before its result, this
     process reports at what that was and ends as well."""
     report({"at": ""})
-    for end in islice(cycle(ends), planned):
+    for end in ends:
         place = {"at": ""}
         signal.setitimer(signal.ITIMER_REAL, 0)
         try:
