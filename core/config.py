@@ -58,6 +58,11 @@ def runs_folder() -> Path:
     return data_folder() / "runs"
 
 
+def reviews_folder(run: str = "") -> Path:
+    """The folder of the reviewers' files of a run, or of all runs."""
+    return data_folder() / "reviews" / run
+
+
 def received_folder() -> Path:
     """Files of other systems that people may name who sign in: logs for an audit, their ids."""
     return data_folder() / "logs"

@@ -27,7 +27,7 @@ from midchart.core.parsing import user_path
 from midchart.core.provenance import now
 from midchart.core.regular_files import open_regular, read_regular
 from midchart.core.results.export import MANIFEST, read_manifest
-from midchart.core.results.reviews import checked_lines, code_of_import, reviews_folder
+from midchart.core.results.reviews import checked_lines, code_of_import
 from midchart.core.runs.directory import DIGESTS, RUN_ID, RunDirectory, row_digests, write_json
 from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.plan import Plan
@@ -177,7 +177,7 @@ def settle_reviews(run: str = "*") -> list[str]:
     """
     moved: list[str] = []
     for inside in settings.runs_folder().glob(f"{run}/reviews"):
-        place = reviews_folder(inside.parent.name)
+        place = settings.reviews_folder(inside.parent.name)
         place.mkdir(parents=True, exist_ok=True)
         for file in sorted(inside.glob("*.jsonl")):
             if not (place / file.name).exists():

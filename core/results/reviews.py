@@ -118,12 +118,7 @@ def reviewer_name(text: str) -> str:
 
 
 def _file(run: str, reviewer: str) -> Path:
-    return reviews_folder(run) / f"{reviewer_name(reviewer)}.jsonl"
-
-
-def reviews_folder(run: str = "") -> Path:
-    """The folder of the reviewers' files of a run, or of all runs."""
-    return settings.data_folder() / "reviews" / run
+    return settings.reviews_folder(run) / f"{reviewer_name(reviewer)}.jsonl"
 
 
 @needs("reviewer")
@@ -169,7 +164,7 @@ def reviewed(run: str, reviewer: str) -> dict[str, dict[str, Any]]:
 
 def review_files(folder: RunDirectory) -> list[Path]:
     """The files of a run's reviewers."""
-    return [reviews_folder(folder.id) / f"{name}.jsonl" for name in reviewers_of(folder)]
+    return [settings.reviews_folder(folder.id) / f"{name}.jsonl" for name in reviewers_of(folder)]
 
 
 class ReviewLine(Options):
@@ -209,7 +204,7 @@ def reviewers(run: RunRef) -> list[str]:
 
 def reviewers_of(folder: RunDirectory) -> list[str]:
     """:func:`reviewers` of a run whose folder is known."""
-    there = reviews_folder(folder.id)
+    there = settings.reviews_folder(folder.id)
     if not there.is_dir():
         return []
     stems = (path.stem for path in there.glob("*.jsonl"))
@@ -221,7 +216,7 @@ def review_mark(run: RunRef) -> tuple[tuple[str, int], ...]:
     """Changes whenever a verdict is added, or the evidence of a card is marked: files with their
     sizes, in bytes."""
     folder = find_run(run)
-    there = reviews_folder(folder.id)
+    there = settings.reviews_folder(folder.id)
     files = sorted(there.glob("*.jsonl"))
     if there / f"{DEALT_FILE}.jsonl" in files:
         marks = cohort_folder(folder.cohort_path()) / QUESTIONS_FILE
@@ -494,7 +489,7 @@ def _owner(code: str) -> Person | None:
     neither says so."""
     if code == settings.user().lower():
         return account()
-    for line in read_lines(reviews_folder() / "codes.jsonl", _LINE):
+    for line in read_lines(settings.reviews_folder() / "codes.jsonl", _LINE):
         if line["code"] == code:
             name = str(line["who"])
             of_account = line.get("is_account", name == settings.user())  # absent: older version
@@ -518,7 +513,7 @@ def data_of_runs() -> set[str]:
 def _is_used(code: str, file: Path | None) -> bool:
     """Whether a verdict, or a line of people's questions, bears a code: in the installation's own
     folders, in the cohorts of its runs, which may lie elsewhere, and in ``file``."""
-    if any(reviews_folder().glob(f"*/{code}.jsonl")):
+    if any(settings.reviews_folder().glob(f"*/{code}.jsonl")):
         return True
     folders = set(settings.cohorts_folder().glob("*"))
     for data in map(Path, data_of_runs()):
@@ -565,10 +560,10 @@ def require_author(by: str, what: str) -> None:
 
 def take_code(code: str, file: Path | None = None) -> None:
     """Make a free code the acting person's; raises as :func:`require_own`."""
-    with writing(reviews_folder()), exclusive(reviews_folder() / ".codes.lock"):
+    with writing(settings.reviews_folder()), exclusive(settings.reviews_folder() / ".codes.lock"):
         require_own(code, file)
         if _owner(code) is None:
             acting = person()
             who = {"who": acting.name, "is_account": acting.is_account}
             line = {"time": now(), "code": code, **who}
-            add_line(reviews_folder() / "codes.jsonl", line, durable=True)
+            add_line(settings.reviews_folder() / "codes.jsonl", line, durable=True)

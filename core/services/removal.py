@@ -18,8 +18,6 @@ from midchart.core.charts.convert import sweep_charts
 from midchart.core.egress import audit
 from midchart.core.errors import InputError, MidchartError
 from midchart.core.loaders.open import close_cohorts
-from midchart.core.results.importing import settle_reviews
-from midchart.core.results.reviews import reviews_folder
 from midchart.core.storage.files import sync_folder, writing
 from midchart.core.storage.lock import Lock
 from midchart.core.storage.staging import (
@@ -43,7 +41,7 @@ def remove(facts: Mapping[str, Any], runs: Sequence[str] = (), cohort: str = "")
     if cohort:
         _caches()  # may refuse
     named = [settings.received_folder() / cohort] if cohort else []
-    named += [*map(reviews_folder, runs), *(settings.runs_folder() / run for run in runs)]
+    named += [*map(settings.reviews_folder, runs), *(settings.runs_folder() / run for run in runs)]
     named += [settings.cohorts_folder() / cohort] if cohort else []
     hidden: list[Path] = []
     with writing(settings.data_folder()):
@@ -97,7 +95,7 @@ def _caches() -> list[Path]:
 def _roots() -> list[Path]:
     """Folders in which hidden folders are made."""
     folders = settings.received_folder(), settings.runs_folder(), settings.cohorts_folder()
-    return [settings.data_folder(), reviews_folder(""), *folders]
+    return [settings.data_folder(), settings.reviews_folder(""), *folders]
 
 
 def _sweep() -> list[str]:
@@ -123,7 +121,10 @@ def recover() -> list[str]:
         return []
     try:
         with writing(settings.data_folder()):
-            settle_reviews()
+            if any(settings.runs_folder().glob("*/reviews")):
+                from midchart.core.results.importing import settle_reviews
+
+                settle_reviews()
             problems = _sweep()
             sweep_charts()
             return problems

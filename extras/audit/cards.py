@@ -19,6 +19,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, TypeAdapter
 
+from midchart.core import config as settings
 from midchart.core.access import RunRef, guarded, needs
 from midchart.core.cohorts.kept_questions import Annotation, KeptQuestion, kept_questions
 from midchart.core.cohorts.tables import accept_long_cells
@@ -27,7 +28,7 @@ from midchart.core.judges import JUDGES
 from midchart.core.loaders.open import cohort_folder
 from midchart.core.options import Options
 from midchart.core.provenance import digest, now
-from midchart.core.results.reviews import DEALT_FILE, reviews_folder
+from midchart.core.results.reviews import DEALT_FILE
 from midchart.core.results.tables import ends, generator, grouped
 from midchart.core.runs.directory import RunDirectory, find_run
 from midchart.core.runs.experiment import EXPERIMENTS, Table
@@ -95,12 +96,12 @@ class AuditCard:
 
 def dealt_file(run: str) -> Path:
     """The file of a run's dealt cards."""
-    return reviews_folder(run) / f"{DEALT_FILE}.jsonl"
+    return settings.reviews_folder(run) / f"{DEALT_FILE}.jsonl"
 
 
 def dealt_questions() -> frozenset[str]:
     """Ids of the kept questions that were dealt as cards of any run."""
-    files = reviews_folder("").glob(f"*/{DEALT_FILE}.jsonl")
+    files = settings.reviews_folder("").glob(f"*/{DEALT_FILE}.jsonl")
     return frozenset(line["question"] for file in files for line in read_lines(file, _LINE))
 
 

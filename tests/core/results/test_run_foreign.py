@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from midchart.core import api
+from midchart.core import api, config
 from midchart.core.errors import InputError, MidchartError, UnknownName
 from midchart.core.results.export import export_run
 from midchart.core.results.importing import import_run
-from midchart.core.results.reviews import reviews_folder
 from midchart.core.runs.directory import find_run, make_run, run_ids, take_lock
 from midchart.core.runs.planner import plan
 from midchart.core.runs.spec import read_spec
@@ -91,7 +90,7 @@ def test_a_run_is_removed_with_its_reviews_and_audited(
 ) -> None:
     monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "data"))
     run = import_run(exports / "answers")["run"]
-    reviews = reviews_folder(run)
+    reviews = config.reviews_folder(run)
     reviews.mkdir(parents=True)
     (reviews / "ada.jsonl").write_text("")
     files = api.remove_run(run)["files"]

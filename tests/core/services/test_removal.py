@@ -20,7 +20,6 @@ from midchart.core import api, config
 from midchart.core.egress import audit
 from midchart.core.errors import DataUseError, InputError, WorkFailed
 from midchart.core.results import importing
-from midchart.core.results.reviews import reviews_folder
 from midchart.core.runs import process
 from midchart.core.runs.directory import RunDirectory, find_run, make_run
 from midchart.core.runs.planner import plan
@@ -98,8 +97,8 @@ def prepare(place: Path) -> None:
     api.import_cohort("ward", source)
     cohort = str(config.cohorts_folder() / "ward")
     run = finished_run({"kind": "selection", "data": cohort, "arms": ["recency"]})
-    reviews_folder(run).mkdir(parents=True)
-    (reviews_folder(run) / "ann.jsonl").write_text(f'{{"comment": "{CANARY}"}}\n')
+    config.reviews_folder(run).mkdir(parents=True)
+    (config.reviews_folder(run) / "ann.jsonl").write_text(f'{{"comment": "{CANARY}"}}\n')
     (config.cache_folder() / "kept").mkdir(parents=True, exist_ok=True)
     (config.cache_folder() / "kept" / "text").write_text(CANARY)
 
@@ -160,7 +159,7 @@ def prepare_export(place: Path) -> None:
     prepare(place)
     (run,) = [row["run"] for row in api.status()]
     review = {"time": "2026-01-01T00:00:00+00:00", "card": "0" * 32, "outcome": "correct"}
-    (reviews_folder(run) / "ann.jsonl").write_text(json.dumps(review) + "\n")
+    (config.reviews_folder(run) / "ann.jsonl").write_text(json.dumps(review) + "\n")
     api.export_run(run, place / "run.zip", False)
     api.remove_cohort("ward", runs=True)
 
@@ -291,7 +290,11 @@ def test_what_cannot_be_deleted_is_named_at_each_start_and_stops_nothing_else(
         assert all("reviews/" in path for path in holding(CANARY))
         (problem,) = recover()
         assert f"-{run}: cannot be deleted" in problem and "\n" not in problem
-    later = [config.cohorts_folder() / "ward", config.runs_folder() / run, reviews_folder(run)]
+    later = [
+        config.cohorts_folder() / "ward",
+        config.runs_folder() / run,
+        config.reviews_folder(run),
+    ]
     for folder in later:  # what took the names since stays
         folder.mkdir(parents=True)
         (folder / "file").write_text("of somebody else")
@@ -390,7 +393,7 @@ def test_an_imported_run_with_text_goes_with_the_cohort_that_it_names(
     prepare(tmp_path / "place")
     api.set_data_use("ward", "external_services_allowed", True, "agreement number 12")
     (run,) = [row["run"] for row in api.status()]
-    shutil.rmtree(reviews_folder(run))
+    shutil.rmtree(config.reviews_folder(run))
     api.export_run(run, tmp_path / "run.zip", with_text)
     api.remove_run(run)
     api.keep_question("ward", "p1", "Something new?")
@@ -405,7 +408,7 @@ def test_text_of_a_cohort_that_is_not_here_is_exported_no_more(tmp_path: Path, e
     prepare(tmp_path / "place")
     api.set_data_use("ward", "external_services_allowed", True, "agreement number 12")
     (run,) = [row["run"] for row in api.status()]
-    shutil.rmtree(reviews_folder(run))
+    shutil.rmtree(config.reviews_folder(run))
     assert api.export_run(run, tmp_path / "first", True)["with_text"]
     if end == "renamed":
         (config.cohorts_folder() / "ward").rename(config.cohorts_folder() / "other")
