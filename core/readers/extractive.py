@@ -249,7 +249,7 @@ class Extractive:
             sign = 1 if newest else -1
             # What a person wrote goes before its codes, which may lack the value.
             narrative = {i: not _CODED.search(context[i].text) for i in equal}
-            day = {i: _ordinal(context[i]) * sign for i in equal}
+            day = {i: fact_date(context[i]).toordinal() * sign for i in equal}
             best = max(equal, key=lambda i: (day[i], narrative[i], score[i]))
             parts = {}
             for i in sorted(equal, key=score.__getitem__):
@@ -266,10 +266,6 @@ class Extractive:
             ]
             return section[:MOST_LINES], ""
         return [context[best]], ""
-
-
-def _ordinal(line: ContextLine) -> int:
-    return fact_date(line).toordinal()
 
 
 def _joined(lines: Sequence[ContextLine]) -> str:

@@ -94,14 +94,9 @@ def chosen_option(text: str, options: Sequence[str]) -> int | None:
         text = pattern.sub("\n", text)
     text = _form("end_of_turn").split(text.strip())[0].strip()
     parts = [_plain(part) for part in (_form("new_turn").split(text)[0], text)]
-    texts = _plain_options(tuple(options))
+    texts = tuple(_plain(unicodedata.normalize("NFKC", option)) for option in options)
     choices = (_choice(part, texts) for part in dict.fromkeys(parts) if part)
     return next((choice for choice in choices if choice is not None), None)
-
-
-@lru_cache(maxsize=256)
-def _plain_options(options: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(_plain(unicodedata.normalize("NFKC", option)) for option in options)
 
 
 @lru_cache(maxsize=256)
@@ -305,14 +300,9 @@ def _opens(text: str, one: _Mention) -> bool:
     lead = _form("lead").fullmatch(before + " ") if before else None
     if (before and not lead) or _form("condition").match(text, one.end):
         return False
-    follows = [
-        _form("delimited"),
-        _form("bracket"),
-        _form("reason"),
-        *([_form("verb")] if one.lettered else []),
-    ]
+    follows = ("delimited", "bracket", "reason", *(["verb"] if one.lettered else []))
     with_text = one.lettered and one.end - one.start > 1
-    return with_text or any(pattern.match(text, one.end) for pattern in follows)
+    return with_text or any(_form(name).match(text, one.end) for name in follows)
 
 
 def _closes(text: str, one: _Mention) -> bool:

@@ -245,8 +245,7 @@ def cross_validated(known: Examples, seed: int) -> Bools:
 
 def trained(known: Examples) -> dict[str, Any]:
     """The coefficients on all answers."""
-    everything = np.ones(len(known.correct), np.bool_)
-    scaler, regression = (part for _, part in fit(known, everything).steps)
+    scaler, regression = (part for _, part in fit(known, known.weight > 0).steps)
     return {
         "features": list(FEATURES),
         "mean": [round(float(v), 6) for v in scaler.mean_],
