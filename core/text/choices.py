@@ -269,10 +269,9 @@ def _unstated(text: str, options: Sequence[str], mentions: Sequence[_Mention]) -
     bare = text.strip(_MARKS)
     lead = _form("lead").match(bare)
     bare = bare[lead.end() if lead else 0 :].strip(_MARKS)
-    equal = [i for i, option in enumerate(options) if _folded(option) == _folded(bare)]
-    equal += [
-        i for i, option in enumerate(options) if not equal and _folded(option) == _folded(text)
-    ]
+    texts = [_folded(option) for option in options]
+    written = _folded(bare) if _folded(bare) in texts else _folded(text)
+    equal = [i for i, option in enumerate(texts) if option == written]
     letter = LETTERS.find(bare.upper()) if len(bare) == 1 else -1
     if 0 <= letter < len(options):
         equal.append(letter)

@@ -21,7 +21,6 @@ READ = [
     (" B.\n", DRUGS, "B"),
     ("[b]", DRUGS, "B"),
     ("**B**", DRUGS, "B"),
-    ("- B", DRUGS, "B"),
     ("a", DRUGS, "A"),
     ("Option C", DRUGS, "C"),
     ("Answer B", DRUGS, "B"),
