@@ -42,7 +42,7 @@ def picture() -> None:
     messages.conclude(api.funnel_sentence(rows))
     chart.forget_source()
     if (figure := api.figure(estimates, view, measure)) is not None:
-        figure.update_layout(height=HEIGHT)
+        figure.update_layout(height=HEIGHT, yaxis_title_text="facts")
         page, address = picker.results_of(run)
         chart.show(
             figure, f"{api.funnel_sentence(rows)} {api.figure_alt(estimates, view, measure)}",
