@@ -46,6 +46,7 @@ VARYING = {
     "selection_seconds",
     "latency",
     "seconds_each",
+    "tokens_per_second",
     "started",
     "finished",
     "machine",

@@ -189,7 +189,7 @@ SUMS = ("prompt_tokens", "read_tokens", "reused_tokens", "output_tokens", "secon
 def costs(ask: Ask, plan: Plan) -> Table:
     """Tokens, seconds and US dollars: a row each arm entry × reader, and × each judge of its
     answers; sums over calls that succeeded (``n``) and failed. Dollars are null without a price
-    list."""
+    list. ``tokens_per_second``: of tokens read (none that were reused) and written."""
     sums = ", ".join(f"sum({name}) AS {name}" for name in SUMS)
     totals = {
         (row["label"], row["reader"], row["judge"]): row
@@ -203,9 +203,12 @@ def costs(ask: Ask, plan: Plan) -> Table:
     for entry, reader, judge in product(plan.arms, plan.readers, (None, *plan.judges)):
         row = totals.get((entry.label, reader, judge))
         if row is not None:
-            each = row["seconds"] / row["n"] if row["n"] and row["seconds"] is not None else None
             columns = pick(row, ("reader", "judge", "n", "failed", *SUMS))
-            rows.append(entry_columns(entry) | columns | {"seconds_each": each})
+            seconds, tokens = row["seconds"], (row["read_tokens"], row["output_tokens"])
+            each = seconds / row["n"] if row["n"] and seconds is not None else None
+            speed = sum(tokens) / seconds if seconds and None not in tokens else None
+            rates = {"seconds_each": each, "tokens_per_second": speed}
+            rows.append(entry_columns(entry) | columns | rates)
     return rows
 
 
