@@ -251,13 +251,13 @@ class Extractive:
             narrative = {i: not _CODED.search(context[i].text) for i in equal}
             day = {i: fact_date(context[i]).toordinal() * sign for i in equal}
             best = max(equal, key=lambda i: (day[i], narrative[i], score[i]))
-            parts = {}
+            parts = dict[frozenset[str], ContextLine]()
             for i in sorted(equal, key=score.__getitem__):
                 if (day[i], narrative[i]) == (day[best], narrative[best]):
                     parts[frozenset(_PRESSURE.findall(context[i].text.lower()))] = context[i]
-            pair = [parts.get(frozenset([part])) for part in ("systolic", "diastolic")]
-            if all(pair):
-                return pair, ""
+            pair = [frozenset([part]) for part in ("systolic", "diastolic")]
+            if all(part in parts for part in pair):
+                return [parts[part] for part in pair], ""
         elif listed:
             section = [
                 line

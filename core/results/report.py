@@ -26,7 +26,7 @@ from midchart.core.runs.experiment import EXPERIMENTS, Table
 from midchart.core.runs.gate_checkpoints import seen_patients
 from midchart.core.runs.plan import BUFFER_ALONE, Plan
 from midchart.core.runs.schemas import COUNTS, DIGESTED
-from midchart.core.runs.status import status
+from midchart.core.runs.status import seconds_at_work, status
 from midchart.core.storage.files import output_file, output_path, writing
 from midchart.core.storage.rows import RowStore, literal
 from midchart.core.types import CUT_OFF
@@ -110,7 +110,7 @@ def counted_store(folder: RunDirectory, plan: Plan, part: str = "") -> RowStore:
 def run_totals(run: RunRef) -> dict[str, Any]:
     """What a finished run came to: ``correct`` of the ``n`` answers that its primary judge scored
     (of the patients that its tables count), ``tokens`` and ``cost_usd`` of all readers and judges
-    (null where no row has them), and the ``seconds`` from its last start to its end. Raises
+    (null where no row has them), and the ``seconds`` of work over all its starts. Raises
     UnknownName, DataError."""
     folder = find_run(run)
     plan = folder.plan()
@@ -130,7 +130,7 @@ def run_totals(run: RunRef) -> dict[str, Any]:
         )
         primary = f"judge = {literal(plan.primary_judge)} AND {COUNTS} AND ({store.counted})"
         (scored,) = store.select("verdicts", counts, primary)
-    return {**scored, **total, "seconds": folder.finished().get("seconds")}
+    return {**scored, **total, "seconds": seconds_at_work(folder)}
 
 
 # The report.

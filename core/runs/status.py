@@ -59,13 +59,23 @@ def state_of(folder: RunDirectory) -> str:
     return "cancelled" if folder.cancelled.exists() else "crashed"
 
 
-def last_events(folder: RunDirectory) -> list[dict[str, Any]]:
-    """The last complete events, oldest first."""
+def last_events(folder: RunDirectory, last: int = TAIL) -> list[dict[str, Any]]:
+    """The complete events in the ``last`` bytes of the log of a run (0: in all), oldest first."""
     events: list[dict[str, Any]] = []
-    for line in folder.text(folder.events, TAIL).split("\n")[:-1]:
+    for line in folder.text(folder.events, last).split("\n")[:-1]:
         with suppress(DataError):  # a damaged line, or the end of one
             events.append(read_document(line.encode(), folder.events.name, EVENT, RESTORE))
     return events
+
+
+def seconds_at_work(folder: RunDirectory) -> float:
+    """Seconds that a run was worked on from each of its starts on, as its log of events says."""
+    passes = [0.0]
+    for event in last_events(folder, 0):
+        if event["event"] == "started":
+            passes.append(0.0)
+        passes[-1] = max(passes[-1], event.get("seconds") or 0.0)
+    return sum(passes)
 
 
 def _last(events: list[dict[str, Any]], name: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from midchart.core import cli as command
+from midchart.core import config as settings
 from midchart.core.cli import meter
 from midchart.core.errors import InputError, UnknownName, WorkFailed
 from midchart.core.results.items import (
@@ -16,7 +17,7 @@ from midchart.core.results.items import (
     outcomes,
     rows,
 )
-from midchart.core.results.report import report
+from midchart.core.results.report import report, run_totals
 from midchart.core.runs.process import cancel, resume, start, status, wait
 from tests.support.run_helpers import (
     finished_run,
@@ -272,6 +273,14 @@ def test_a_cancelled_run_can_be_resumed(cohort: Path, monkeypatch):
     resume(run)
     wait(run)
     assert len(rows(run, "answers")) == 48
+    # A line of the log has the seconds since its start; those of both starts count.
+    log = [("started", 0), ("progress", 40), ("cancelled", 0), ("started", 0), ("finished", 1)]
+    lines = [
+        json.dumps({"time": "2026-11-28T09:00:00+00:00", "event": event, "seconds": seconds})
+        for event, seconds in log
+    ]
+    (settings.runs_folder() / run / "events.jsonl").write_text("\n".join([*lines, ""]))
+    assert run_totals(run)["seconds"] == 41
 
 
 @pytest.mark.slow
