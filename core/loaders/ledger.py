@@ -282,7 +282,8 @@ def _administrative(format: str, address: str) -> Outcome | None:
 
 def parts_of(file: Source) -> Iterator[SourcePart]:
     """The parts of a file, of its lines or of the files in it; none of one that holds no text."""
-    with suppress(DataError, ValueError, RecursionError, csv.Error):  # the cohort names it
+    # The cohort names it. Of a damaged table pyarrow raises OSError or NotImplementedError too.
+    with suppress(DataError, ValueError, OSError, RecursionError, NotImplementedError, csv.Error):
         if file.ending != ".zip":
             yield from _parts(file.content(), file.ending, file.name)
             return
