@@ -103,11 +103,16 @@ class UntrustedZip(AbstractContextManager["UntrustedZip"]):
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             reason = f"holds {shown} packed by a method that is not read"
             raise self._refused(reason, "pack it by deflate")
+        damaged = self._refused(f"holds {shown} damaged")
         try:
-            with self._archive.open(info) as member:
+            member = self._archive.open(info)
+        except (*_DAMAGED, ValueError):  # a place before the file's beginning
+            raise damaged from None
+        try:
+            with member:
                 yield member
         except _DAMAGED:
-            raise self._refused(f"holds {shown} damaged") from None
+            raise damaged from None
 
     def _refused(self, reason: str, remedy: str = "pack it again") -> DataError:
         return DataError(self._label, None, reason, remedy)

@@ -72,6 +72,7 @@ HOSTILE = {
     "version": (patched(6, 99, a=b"x"), "later version of zip"),
     "corrupted": (corrupted(a=b"content"), "'a' damaged"),
     "truncated": (io.BytesIO(packed({"a": b"x" * 99}).getvalue()[:-30]), "is no zip"),
+    "headless": (io.BytesIO(packed({"a": b"x" * 99}).getvalue()[20:]), "damaged"),
     "text": (io.BytesIO(b"person_id"), "is no zip"),
 }
 
