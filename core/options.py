@@ -186,9 +186,13 @@ def refusal(error: ValidationError, model: Any, of: str = SPEC) -> InputError:
     ``model``: that of the table, which ``of`` names."""
     worst = max(error.errors(include_url=False), key=lambda one: len(one["loc"]))
     kind, value = worst["type"], worst["input"]
-    place = [one for one in worst["loc"] if isinstance(one, int) or not _TAG.fullmatch(one)]
+    unknown = kind in ("extra_forbidden", "unexpected_keyword_argument")
+    *outer, last = worst["loc"] or ("",)
+    place = [one for one in outer if isinstance(one, int) or not _TAG.fullmatch(one)]
+    if unknown or isinstance(last, int) or not _TAG.fullmatch(last):
+        place.append(last)  # a person's own key may look like a form
     path = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in place)[1:]
-    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
+    if unknown:
         table = of if len(place) == 1 else repr(path.rpartition(".")[0])
         return UnknownName(f"field of {table}", str(place[-1]), _fields(model, place[:-1]))
     if kind == "missing":

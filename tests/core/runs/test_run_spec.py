@@ -63,6 +63,7 @@ def test_readers_with_options_are_distinguished_by_what_differs():
     ("change", "says"),
     [
         ({"arm": ["bm25"]}, ["'arm'", "Did you mean arms", "judges"]),
+        ({"Best arms": ["bm25"]}, ["'Best arms'", "judges"]),
         ({"arms": ["bm52"]}, ["'bm52'", "Did you mean bm25", "oracle"]),
         ({"arms": []}, ["'arms' of the spec is []; it should have at least 1 item"]),
         ({"arms": "bm25"}, ["a valid list"]),
