@@ -40,7 +40,7 @@ _OTHERS: tuple[tuple[str, str, str, str], ...] = (
     ("Mac Roman", "mac_roman", "éèàâçêëîïôùûöüäßñóíáúãõåæøÉÅÆØÖÄÜ’‘“”–—…•°µ≤≥±",
      "ìòÀ-ÿœŒ«»\xa0"),
 )  # fmt: skip
-"""Encodings that are looked at in text that is none of Western Europe: name, codec, the characters
+"""Encodings that are tried for text in no encoding of Western Europe: name, codec, the characters
 beyond ASCII that are frequent in it, and others that it has."""
 _MARKS = {b"\xff\xfe\x00\x00": "UTF-32", b"\x00\x00\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16",
           b"\xfe\xff": "UTF-16"}  # fmt: skip

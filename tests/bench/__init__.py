@@ -1,4 +1,4 @@
-"""Benchmarks: each path beside its plain reference or limit, in turn, as a ratio of medians.
+"""Benchmarks: each path next to its plain reference or limit, in turn, as a ratio of medians.
 
 ``midchart bench [NAME …]`` in a checkout, or ``python -m tests.bench``. A benchmark is a registered
 function of a module of this package.
