@@ -92,8 +92,8 @@ def texts(question: str, reference: str, answer: str) -> tuple[str, ...]:
 
 
 def recall(question: str, reference: str, answer: str) -> float:
-    """The share of the reference's words and numbers besides those of the question (of all, where
-    the question has all) that an answer has; one of similar spelling counts in part."""
+    """The share of the reference's words and numbers that an answer has, without those of the
+    question unless no other is left; a word of similar spelling counts in part."""
     asked, expected = frozenset(content(question)), frozenset(content(reference))
     held, new = frozenset(content(answer)), expected - asked or expected
     return sum(_similarity(word, held) for word in new) / max(1, len(new))

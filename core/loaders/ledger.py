@@ -282,7 +282,7 @@ def _administrative(format: str, address: str) -> Outcome | None:
 
 def parts_of(file: Source) -> Iterator[SourcePart]:
     """The parts of a file, of its lines or of the files in it; none of one that holds no text."""
-    # The cohort names it. Of a damaged table pyarrow raises OSError or NotImplementedError too.
+    # The loader names what cannot be parsed; pyarrow raises OSError or NotImplementedError.
     with suppress(DataError, ValueError, OSError, RecursionError, NotImplementedError, csv.Error):
         if file.ending != ".zip":
             yield from _parts(file.content(), file.ending, file.name)

@@ -4,7 +4,7 @@ A process with one thread forks it. A process with several threads sends the req
 process (``python -m midchart.core.loaders.worker``), which forks and then waits for further
 requests. Reports are lines of JSON.
 
-That process divides its work among forks of its own, each confined as it is
+The confined process divides the files and records among child processes with the same limits
 (:mod:`midchart.core.cohorts.parallel`). The processor time of each is that of the file, or record,
 at which it is: one that exceeds it, or the memory, is named and left out, and the others are
 converted again.

@@ -214,8 +214,8 @@ class Source:
 
     @contextmanager
     def on_disk(self) -> Generator[Source]:
-        """It as a file of its own, also where it is in a zip; raises DataError, or what the caller
-        does with it."""
+        """This file on the disk; a member of a zip is unpacked into a temporary folder. Raises
+        DataError."""
         if not self.member:
             with self.open():
                 yield self
