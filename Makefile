@@ -11,7 +11,7 @@ UNLOCKED := torch triton cuda-bindings cuda-pathfinder cuda-toolkit nvidia-cubla
 	nvidia-cusolver nvidia-cusparse nvidia-cusparselt-cu13 nvidia-nccl-cu13 nvidia-nvjitlink \
 	nvidia-nvshmem-cu13 nvidia-nvtx
 
-.PHONY: app test check demo lint types contracts wheel unit slow screens planted fuzz browser packaged-browser bench screenshots \
+.PHONY: app test check demo lint types contracts wheel unit slow screens planted fuzz browser packaged-browser bench figures screenshots \
 	lock advisories clean docs
 
 # Modules are compiled once, by the first process that imports them, and not again by each of the many
@@ -122,6 +122,10 @@ fuzz: $(VENV)/.test
 
 bench: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench
+
+# The figures of README and guide, from the stored results that they name.
+figures: $(VENV)/.test
+	$(BIN)/python -m tests.claims.figures
 
 # The pictures of README and docs.
 screenshots: $(VENV)/.test browser

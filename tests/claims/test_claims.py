@@ -1,88 +1,64 @@
-"""Every number of README and guide is a measured figure, compared with its stored source, or a
-setting that is listed once.
-
-A measured figure cannot be changed in a document and in the list alone: its value is read from
-data/published, data/demo or docs/measured.json, which has the command and the data's SHA-256 too.
-"""
+"""README and guide: every number is a figure written from a stored result, or a listed setting."""
 
 from __future__ import annotations
 
-import csv
 import json
 import re
-import tomllib
-from pathlib import Path
-from typing import Any
+from dataclasses import asdict
 
 import pytest
 
-from midchart.core.judges.agreement import card, measured
+from midchart.core.protocol import PRESETS
+from tests.claims.figures import DOCUMENTS, FIGURE, MEASURED, ROWS, rendered, stored
 from tests.support.run_helpers import ROOT
 
-LISTED = tomllib.loads(Path(__file__).with_name("figures.toml").read_text(encoding="utf-8"))
-MEASURED = json.loads((ROOT / "docs" / "measured.json").read_text(encoding="utf-8"))
-DOCUMENTS = tuple(LISTED["settings"])
-NUMBER = re.compile(r"(?<![\w.,])(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?![\w.,]*\w)")
+TEXTS = {document: (ROOT / document).read_text("utf-8") for document in DOCUMENTS}
+SETTINGS = """
+.01 .05 .1 .3 .4 .45 .5 .55 .7 .9 .95 2 3 4 6 7 8 8.1 11.7 15 19 25 30 40 50 70 72 75 80 81 90
+100 256 400 443 500 512 0600 0700 1000 2000 4000 8192 16000 3.11 10 % 70 % 95 % 100 %"""
+"""Definitions, defaults, limits and versions, where they are no value of a protocol's preset."""
+NUMBER = re.compile(r"(?<![\w.,])(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?![\w.,]*\w)(?: %)?")
 NO_PROSE = re.compile(r"```.*?```|`[^`\n]*`|\]\([^)\n]*\)|<!--.*?-->|https?://\S+", re.DOTALL)
+CODE_NUMBER = re.compile(r"`([\d.,]+)`")
 
 
 def numbers(text: str) -> list[str]:
-    """Numbers of a document's prose and tables; code, links and addresses hold none."""
-    return [match.rstrip(",") for match in NUMBER.findall(NO_PROSE.sub(" ", text))]
-
-
-def stored(value: dict[str, Any]) -> float:
-    """The value of a figure as its source has it."""
-    if "product" in value:
-        share, n = (float(part.replace(",", "")) for part in value["product"])
-        return share * n / 100
-    if "card" in value:
-        known = card()["model"]["answers_to_other_questions"][value["card"]]
-        return float(known) * (100 if value.get("percent") else 1)
-    if "judge" in value:
-        rows = {row["kind"]: row for row in measured(value["judge"])}
-        return float(rows["all"][value["column"]]) * (100 if value.get("percent") else 1)
-    if "measured" in value:
-        return float(MEASURED[value["measured"]]["value"])
-    if "demo" in value:
-        demos = json.loads((ROOT / "data" / "demo" / "demos.json").read_text(encoding="utf-8"))
-        return float(demos[value["demo"]]["counts"][value["count"]])
-    with (ROOT / "data" / "published" / value["csv"]).open(encoding="utf-8", newline="") as file:
-        column, wanted = value["where"]
-        (row,) = [row for row in csv.DictReader(file) if row[column] == wanted]
-    return float(row[value["column"]])
+    """Numbers of prose and tables as ".5", "1488" or "10 %"; links, addresses and code hold none,
+    unless the code is a number alone."""
+    prose = NO_PROSE.sub(" ", CODE_NUMBER.sub(r"\1", text))
+    return [re.sub(r"^0\.", ".", match.replace(",", "")) for match in NUMBER.findall(prose)]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_every_number_is_a_figure_or_a_listed_setting(document: str) -> None:
-    text = (ROOT / document).read_text(encoding="utf-8")
-    for figure in LISTED["figures"]:
-        if figure["document"] == document:
-            assert text.count(figure["states"]) == 1, figure["states"]
-            text = text.replace(figure["states"], " ")
-    unknown = sorted(set(numbers(text)) - set(LISTED["settings"][document].split()))
-    assert not unknown, f"{document}: {unknown} is neither in [[figures]] nor in [settings]"
+def test_a_document_has_the_figures_that_are_stored(document: str) -> None:
+    assert rendered(TEXTS[document], stored()) == TEXTS[document], "make figures writes them"
 
 
-@pytest.mark.parametrize("figure", LISTED["figures"], ids=lambda figure: figure["states"][:40])
-def test_a_figure_is_what_its_source_holds(figure: dict[str, Any]) -> None:
-    stated = set(numbers(NO_PROSE.sub(" ", figure["states"])))
-    assert stated == {value["stated"] for value in figure["values"]}, "each number has a source"
-    for value in figure["values"]:
-        decimals = len(value["stated"].partition(".")[2])
-        unit = 1 if "product" in value else 0.5 * 10**-decimals
-        assert abs(stored(value) - float(value["stated"].replace(",", ""))) <= unit, value
+def test_every_other_number_is_a_setting() -> None:
+    others = (FIGURE.sub(" ", ROWS.sub(r"\1", text)) for text in TEXTS.values())
+    stated = {number for text in others for number in numbers(text)}
+    presets = (value for preset in PRESETS.values() for value in asdict(preset).values())
+    defaults = {re.sub(r"^0\.", ".", str(value)) for value in presets}
+    settings = {*re.findall(r"\S+(?: %)?", SETTINGS)}
+    assert not stated - defaults - settings, "these have no source and are not in SETTINGS"
+    assert not settings - (stated - defaults), "no document has these"
 
 
-def test_a_measured_value_names_its_command_and_its_data() -> None:
-    used = {value.get("measured") for one in LISTED["figures"] for value in one["values"]}
-    assert set(MEASURED) <= used, "a value that no document states"
-    for name, entry in MEASURED.items():
-        assert entry.keys() == {"value", "command", "data", "sha256"}, name
-        assert entry["command"].split()[0] in ("midchart", "python"), name
-        assert re.fullmatch("[0-9a-f]{64}", entry["sha256"]), name
+def test_a_measured_result_names_its_command_and_data_and_every_value_is_used() -> None:
+    results = stored()
+    for name, entry in json.loads(MEASURED.read_text("utf-8")).items():
+        assert entry.keys() == {"command", "data", "values", "rows"}, name
+        assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in entry["data"].values())
+        assert any(f"`{entry['command']}`" in text for text in TEXTS.values()), name
+        for part in (entry["values"], *entry["rows"]):
+            for key, value in part.items():
+                part[key] = value + "x" if isinstance(value, str) else value + 1
+                changed = results | {name: entry}
+                texts = [rendered(text, changed) for text in TEXTS.values()]
+                assert texts != [*TEXTS.values()], f"no document states {key}"
+                part[key] = value
 
 
 def test_a_number_is_seen_with_and_without_a_unit() -> None:
-    text = "keeps 41 %, 3.7 points, .5 or 1,488 lines; `k = 20`, v2 and [9](x/7.md) are none"
-    assert numbers(text) == ["41", "3.7", ".5", "1,488", "9"]
+    text = "keeps 41 %, .5 or 1,488 lines of 0.2; `40`; `k = 20`, v2 and [9](x/7.md)"
+    assert numbers(text) == ["41 %", ".5", "1488", ".2", "40", "9"]

@@ -77,6 +77,7 @@ def test_home_without_a_run_says_how_to_begin(home):
     arms = open_page("arms")
     assert "No run yet" in page_text(arms)
     assert arms.button(key="start_arms").label.startswith("Compare ")
+    assert "No answers to review yet" in page_text(open_page("review"))
 
 
 @pytest.mark.parametrize(
@@ -86,6 +87,7 @@ def test_home_without_a_run_says_how_to_begin(home):
         ("runs", {"runs": ["nosuch", "other"]}, "no run named nosuch"),
         ("arms", {"run": "*no*"}, "no run for this page named *no*"),
         ("data", {"cohort": "nosuch"}, "no cohort for this page named nosuch"),
+        ("review", {"run": "no*"}, "no run with answers to judge named no*: there are 1 of them."),
     ],
 )
 def test_an_address_of_something_unknown_stops_with_one_line(run, page, query, line):

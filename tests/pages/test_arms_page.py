@@ -31,11 +31,6 @@ def opened(run: str, view: str = "overall", **query: str) -> AppTest:
     return app
 
 
-@pytest.mark.parametrize("view", ["types", "k", "costs", "tests"])
-def test_a_view_opens_with_the_sentence_and_its_numbers(run, view):
-    assert len(opened(run, view).dataframe[0].value)
-
-
 def test_overall_has_a_figure_its_numbers_and_what_failed(run):
     app = opened(run)
     assert len(figures_of(app)) == 1

@@ -6,7 +6,6 @@ import csv
 import io
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
 
 import pytest
 from hypothesis import given
@@ -231,22 +230,6 @@ def test_hostile_text_is_inert_and_readable():
     assert "<script" not in html and "<img" not in html
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html and "&lt;|im_end|&gt;" in html
     assert marks.for_screen("a\x00b\u202ec", html=True) == "a\ufffdb[U+202E]c"
-
-
-INVISIBLE = [
-    *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x206A), 0xFEFF,
-    *range(0xE0000, 0xE0080),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "show", [marks.for_terminal, partial(marks.for_screen, html=True), marks.for_screen]
-)
-def test_invisible_characters_are_shown_by_their_code_point(show):
-    for code in INVISIBLE:
-        shown = show(f"a{chr(code)}b")
-        assert chr(code) not in shown
-        assert f"U+{code:04X}" in shown.replace("\\", "")
 
 
 def test_what_opens_first_is_the_dropped_evidence():

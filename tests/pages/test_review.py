@@ -141,10 +141,6 @@ def test_verdicts_leave_with_an_export_and_are_imported(alone, monkeypatch, tmp_
     assert any("cleo, dan reviewed this run" in line for line in there["warnings"])
 
 
-def test_without_answers_it_says_where_to_begin(home):
-    assert "No answers to review yet" in page_text(open_page("review"))
-
-
 def test_it_opens_on_a_card_that_can_be_judged(home):
     api.prepare_demo()
     api.open_examples()
@@ -157,14 +153,6 @@ def test_it_opens_on_a_card_that_can_be_judged(home):
     assert card_of(run["run"], CODE, first.key).outcome == "correct"
     cards = len(api.review_cards(run["run"], CODE))
     assert f"1 of {cards} distinct answers judged" in page_text(app), "the next one follows"
-
-
-def test_an_unknown_run_stops_with_one_line(run):
-    app = open_page("review", run="20200101-000000-000000")
-    (line,) = [error.value.replace("\\", "") for error in app.error]
-    assert line == (
-        "There is no run with answers to judge named 20200101-000000-000000: there are 1 of them."
-    )
 
 
 def card_of(run: str, name: str, key: str) -> api.Card:
