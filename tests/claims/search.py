@@ -63,11 +63,10 @@ def one_line(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def charts(folder: Path, arm: str) -> tuple[int, int, int, int]:
-    """Questions whose evidence is among the first sentences of an arm, all questions, and those
-    with the evidence among the sources of the extractive reader's answer to k = 20, or declined
-    with it as the nearest line."""
-    first = asked = quoted = nearest = 0
+def charts(folder: Path, arm: str) -> tuple[int, int, int]:
+    """Questions whose evidence is among the first sentences of an arm, those with the evidence
+    among the sources of the extractive reader's answer to k = 20, and all questions."""
+    first = quoted = asked = 0
     protocol, records = Protocol(), {}
     reader = READERS.build("extractive", protocol)
     for row in csv.DictReader(QUESTIONS.open(encoding="utf-8"), delimiter="\t"):
@@ -85,10 +84,8 @@ def charts(folder: Path, arm: str) -> tuple[int, int, int, int]:
         )
         answer = reader.read(prompt)
         sources = [line.text for line in prompt.context if line.sentence_id in answer.sources]
-        held = evidence in one_line(" ".join(sources))
-        quoted += held and not answer.how
-        nearest += held and bool(answer.how)
-    return first, asked, quoted, nearest
+        quoted += evidence in one_line(" ".join(sources)) and not answer.how
+    return first, quoted, asked
 
 
 def recall_at_budget(folder: Path, arm: str) -> tuple[float, float, int]:
@@ -119,12 +116,12 @@ def measured(folders: Mapping[str, Path]) -> dict[str, Any]:
         with without(part):
             for arm in arms:
                 row: dict[str, Any] = {"arm": arm, "without": part}
-                row["charts"], values["charts"], quoted, nearest = charts(folders["charts"], arm)
+                row["charts"], quoted, values["charts"] = charts(folders["charts"], arm)
                 for name in ("notes", "articles"):
                     share, tokens, values[name] = recall_at_budget(folders[name], arm)
                     row |= {name: round(share, 3), f"tokens of {name}": round(tokens)}
                 if arm == "hybrid" and not part:
-                    values |= {"quoted": quoted, "nearest": nearest}
+                    values["quoted"] = quoted
                 print(row, flush=True)
                 rows.append(row)
     return {"command": COMMAND, "data": data, "values": values, "rows": rows}
