@@ -26,7 +26,7 @@ from midchart.core import __version__, api
 from midchart.core.config import completing
 from midchart.core.errors import InputError, MidchartError, UnknownName, WorkFailed, require_posix
 from midchart.core.format import about_left, decimals, duration, for_terminal, time_left
-from midchart.core.regular_files import read_named
+from midchart.core.parsing import read_named
 
 # Output: one JSON document, tables in columns, progress on standard error.
 

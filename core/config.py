@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from midchart.core.errors import DataError, InputError
-from midchart.core.parsing import read_toml, user_path
-from midchart.core.regular_files import read_named
+from midchart.core.parsing import read_named, read_toml, user_path
 
 ROOT = Path(__file__).resolve().parent.parent
 """The folder that holds app.py: a checkout, or the installed package."""

@@ -10,6 +10,7 @@ import codecs
 import errno
 import json
 import re
+import stat
 import tomllib
 from collections import Counter
 from collections.abc import Generator, Iterable
@@ -208,6 +209,17 @@ def toml_string(text: str) -> str:
     return HIDDEN.sub(lambda match: f"\\U{ord(match.group()):08x}", quoted)
 
 
+def literal(text: str | Path) -> str:
+    """A text or path as an SQL string; DuckDB takes no lone surrogates and no NUL in SQL, and no
+    row holds either."""
+    return "'" + valid_unicode(str(text)).replace("'", "''").replace("\0", "\ufffd") + "'"
+
+
+def identifier(name: str) -> str:
+    """A column's name in SQL, also one that is a reserved word there (``order``, ``end``)."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def read_toml(data: bytes | str, name: str) -> dict[str, Any]:
     """The table of a TOML document; raises DataError."""
     with _one_line(name, None, "fix it"):
@@ -247,6 +259,19 @@ def user_path(text: str | Path) -> Path:
         if wrong is not None:
             raise InputError(f"{shown!r}: {wrong}") from None
         return path
+
+
+def read_named(path: Path) -> bytes:
+    """The bytes of a file that a person names, who may have linked it to another place.
+
+    Raises OSError, at once, for another kind of file; its ``strerror`` says what is wrong and what
+    to give instead.
+    """
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode):
+        kind = "folder" if stat.S_ISDIR(mode) else "pipe or device"
+        raise OSError(errno.ENODEV, f"is a {kind}, not a regular file; give a regular file")
+    return path.read_bytes()
 
 
 def repeated(names: Iterable[str]) -> list[str]:

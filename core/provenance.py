@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import cache
-from hashlib import blake2b, file_digest
+from hashlib import blake2b
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, BinaryIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import midchart.core
 from midchart.core import config as settings
@@ -51,29 +53,28 @@ def seeded(seed: int, *names: str) -> Generator:
     return default_rng([seed, int.from_bytes(hashed.digest(), "big")])
 
 
-def add_file(total: Any, name: str, file: BinaryIO) -> None:
-    """Add a file's name and a hash of its content to a hash; raises OSError."""
-    total.update(f"{len(name)}:{name}".encode("utf-8", "surrogateescape"))
-    read: Any = file
-    total.update(file_digest(read, lambda: blake2b(digest_size=20)).digest())
+def files_hash(files: Iterable[tuple[str, bytes]], size: int = 20, more: bytes = b"") -> str:
+    """A hash in hex, of ``size`` bytes, of files by their names and the hashes of their content,
+    and of ``more``."""
+    total = blake2b(digest_size=size)
+    for name, content in files:
+        total.update(f"{len(name)}:{name}".encode("utf-8", "surrogateescape") + content)
+    total.update(more)
+    return total.hexdigest()
 
 
 @cache
 def code_digest(*parts: str) -> str:
     """A hash of the engine's own source, or of its ``parts``: modules and packages of ``core``, as
     "bm25" and "text"."""
-    core, total = settings.ROOT / "core", blake2b(digest_size=10)
+    core, files = settings.ROOT / "core", list[Path]()
     places = [core] if not parts else [core / part for part in parts]
     for place in places:
-        files = (
-            sorted(p for p in place.rglob("*") if p.suffix in (".py", ".tsv"))
-            if place.is_dir()
-            else [place.with_suffix(".py")]
-        )
-        for path in files:
-            with path.open("rb") as file:
-                add_file(total, path.relative_to(settings.ROOT).as_posix(), file)
-    return total.hexdigest()
+        inside = (p for p in place.rglob("*") if p.suffix in (".py", ".tsv"))
+        files += sorted(inside) if place.is_dir() else [place.with_suffix(".py")]
+    names = (path.relative_to(settings.ROOT).as_posix() for path in files)
+    hashes = (blake2b(path.read_bytes(), digest_size=20).digest() for path in files)
+    return files_hash(zip(names, hashes, strict=True), 10)
 
 
 def _version(package: str) -> str:

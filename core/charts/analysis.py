@@ -20,7 +20,6 @@ from midchart.core.bm25 import BM25Index
 from midchart.core.charts.arrays import TEXT, Columns, numbers, open_table, texts
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest
-from midchart.core.regular_files import read_regular
 from midchart.core.text import event_text, sentence_rule, sentences, words
 from midchart.core.text.evidence import Located, locate, locate_rule
 from midchart.core.types import Record, Sentence, Span
@@ -64,7 +63,7 @@ class StoreTables:
     @cached_property
     def evidence(self) -> dict[str, Any]:
         """Located evidence by its key."""
-        return json.loads(read_regular(self._folder / EVIDENCE))
+        return json.loads((self._folder / EVIDENCE).read_bytes())
 
 
 @dataclass(frozen=True)

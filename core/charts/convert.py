@@ -9,9 +9,8 @@ from pathlib import Path
 
 from midchart.core import config as settings
 from midchart.core.provenance import digest
-from midchart.core.storage.files import writing
+from midchart.core.storage.files import complete_folder, writing
 from midchart.core.storage.lock import Lock, exclusive
-from midchart.core.storage.staging import complete_folder
 from midchart.core.types import Cohort
 
 FOLDER = "charts"

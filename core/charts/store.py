@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from midchart.core import regular_files
 from midchart.core.charts.analysis import (
     COLUMNS,
     EVIDENCE,
@@ -35,7 +34,7 @@ from midchart.core.cohorts.parallel import each
 from midchart.core.cohorts.records import GoldSource, NamedRecords
 from midchart.core.confinement import OVER_LIMIT
 from midchart.core.errors import DataError
-from midchart.core.regular_files import read_regular
+from midchart.core.storage import sources
 from midchart.core.storage.lru import LRU
 from midchart.core.text import count_tokens, event_text
 from midchart.core.types import (
@@ -140,7 +139,7 @@ def open_charts(folder: Path, path: str, tag: Callable[[LoadLog], Manifest]) -> 
     ``tag`` reads the cohort's data-use tag as it is now; what is wrong with it enters the log.
     """
     try:
-        parts = msgspec.convert(json.loads(read_regular(folder / COHORT)), _CohortParts)
+        parts = msgspec.convert(json.loads((folder / COHORT).read_bytes()), _CohortParts)
         if any((folder / name).stat().st_size != size for name, size in parts.sizes.items()):
             return None
         records = ChartRecords(folder, parts.aliases)
@@ -177,13 +176,13 @@ def write_charts(cohort: Cohort, folder: Path) -> None:
 
     def rows(id: str) -> tuple[_Rows, _Located] | DataError:
         try:
-            if not regular_files.watched(f"record {id}", 0):
+            if not sources.watched(f"record {id}", 0):
                 raise DataError(f"record {id}", None, OVER_LIMIT, "split it")
             record = cohort.records[id]
         except DataError as error:
             return error
         size = sum(len(event.text) for event in record.events)
-        regular_files.watched(f"record {id}", _ANALYSIS * size)
+        sources.watched(f"record {id}", _ANALYSIS * size)
         located = [(one, located_rows(record, one)) for one in snippets.get(id, ())]
         return _rows_of(record) | analysis_rows(record), located
 

@@ -199,7 +199,7 @@ class EventLoader(CohortLoader):
         """Open the cohort; many events are read when they are first needed. Raises DataError."""
         place, log = Path(path), LoadLog()
         root = self.root(place)
-        data = LabelledData(self.open_files(Source(place, root), log), log)
+        data = LabelledData(self.open_files(Source(place, root), log), log, path)
         if data.small():
             data.store()  # which patients have events, and what is wrong with them
         manifest = self.manifest(root, log)

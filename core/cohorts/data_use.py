@@ -11,18 +11,15 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
-from hashlib import blake2b
 from pathlib import Path
 
 from midchart.core import config as settings
-from midchart.core.cohorts.files import files_at
 from midchart.core.egress import audit
 from midchart.core.errors import MidchartError
-from midchart.core.provenance import add_file, now
-from midchart.core.regular_files import open_regular
+from midchart.core.provenance import files_hash, now
 from midchart.core.storage.files import FileState, file_state
 from midchart.core.storage.jsonl import add_line, read_lines
-from midchart.core.storage.sources import reading_file
+from midchart.core.storage.sources import Source, files_at, reading_file
 
 _FILES_OF_PEOPLE = ("midchart.toml", "midchart.questions", "midchart.question_sets")
 """Files in a cohort's folder that people change by this program, and their temporary copies."""
@@ -71,11 +68,8 @@ def files_digest(folder: Path) -> str:
 
 @lru_cache(maxsize=64)
 def _digest(root: Path, state: tuple[FileState, ...]) -> str:
-    total = blake2b(digest_size=20)
-    for name, *_ in state:
-        with open_regular(root / name) as file:
-            add_file(total, name, file)
-    return total.hexdigest()
+    folder = Source(root, root)
+    return files_hash((name, folder.within(name).digest) for name, *_ in state)
 
 
 def _state(root: Path) -> list[FileState]:

@@ -20,7 +20,6 @@ from midchart.core.cohorts.data_use import files_digest, generated, note_generat
 from midchart.core.cohorts.kept_questions import QUESTIONS_FILE, SETS_FILE
 from midchart.core.errors import DataError, InputError
 from midchart.core.parsing import read_json, read_toml
-from midchart.core.regular_files import read_regular
 
 Included = Literal["clinical", "letters", "ehrshot"]
 DEMOS: Mapping[Included, str] = {
@@ -87,7 +86,7 @@ def replace_synthetic(out: Path, entries: Collection[str]) -> None:
 def _is_synthetic(folder: Path) -> bool:
     """Whether a folder's data-use tag says that it was generated, and not imported."""
     try:
-        stated = read_toml(read_regular(folder / TAG), str(folder / TAG))
+        stated = read_toml((folder / TAG).read_bytes(), str(folder / TAG))
     except OSError:  # no tag of the program's
         return False
     return bool(stated.get("synthetic")) and not stated.get("imported")

@@ -1,18 +1,15 @@
-"""A cohort's files: which there are, of what kind XML is, and what is left out of them."""
+"""What became of a cohort's files: what is left out, doubtful or shown; of what kind XML is."""
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from midchart.core.errors import DataError, one_line
-from midchart.core.parsing import UTF_16, valid_unicode
-from midchart.core.storage.files import FileState, times_of
-from midchart.core.storage.sources import Source, is_utf8
+from midchart.core.parsing import UTF_16
+from midchart.core.storage.sources import Source
 from midchart.core.types import Account, Skip, UnsettledColumn
 
 
@@ -112,22 +109,6 @@ class LoadLog:
         return DataError(first.file, first.line, first.reason)
 
 
-def files_at(place: str) -> Iterator[FileState]:
-    """A regular file itself, or those in a folder and then in each of its folders, by their names;
-    raises OSError."""
-
-    def fail(error: OSError) -> None:
-        raise error
-
-    if (times := times_of(place)) is not None:
-        yield times
-    for inside, folders, names in os.walk(place, onerror=fail) if Path(place).is_dir() else ():
-        folders.sort()
-        for name in sorted(names):
-            if (times := times_of(f"{inside}/{name}")) is not None:
-                yield times
-
-
 _XML_HEAD = 1 << 16
 _LARGEST_STYLESHEET = 1 << 24
 """Bytes of a stylesheet in which a clinical document is looked for."""
@@ -146,25 +127,3 @@ def xml_kind(file: Source) -> str:
         return "cda"
     plain = head.replace(b"\0", b"")
     return "fhir" if _FHIR in plain and b"<ClinicalDocument" not in plain else ""
-
-
-def check_folder(root: Path) -> list[Skip]:
-    """Raise DataError for a folder in the cohort's folder ``root`` that is a link out of it, or to
-    a hidden folder, whose files are no records. Gives what is left out for its name's sake."""
-    inside = root.resolve()
-    left_out: list[Skip] = []
-    for folder, names, files in os.walk(root):
-        for name in (*names, *files):
-            if not is_utf8(name):
-                place = valid_unicode(Source(Path(folder, name), root).name)
-                left_out.append(Skip(place, None, "has a name that is not UTF-8 — rename it"))
-        for link in filter(Path.is_symlink, (Path(folder, name) for name in names)):
-            place = link.resolve()
-            if not place.is_relative_to(inside):
-                what = "is a link out of the cohort's folder"
-            elif any(part.startswith(".") for part in place.relative_to(inside).parts):
-                what = "is a link to a hidden folder of the cohort"
-            else:
-                continue
-            raise DataError(Source(link, root).name, None, what, "copy the folder itself there")
-    return left_out

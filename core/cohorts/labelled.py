@@ -58,7 +58,6 @@ class EventFiles:
     reads code → description.
     """
 
-    root: Path
     source: RawTable
     splits: Callable[[LoadLog], Mapping[int, str]]
     tasks: Mapping[str, _ReadLabels]
@@ -68,8 +67,8 @@ class EventFiles:
 class LabelledData:
     """A cohort's events, splits and labels, each read on first access."""
 
-    def __init__(self, files: EventFiles, log: LoadLog) -> None:
-        self.files, self.log = files, log
+    def __init__(self, files: EventFiles, log: LoadLog, path: str) -> None:
+        self.files, self.log, self.path = files, log, path
         self._lock = threading.RLock()
         self._store: EventStore | None = None
         self._labels: dict[str, Labels] = {}
@@ -205,7 +204,7 @@ class StoredRecords(NamedRecords):
         if not data.small():
             raise DataError(
                 str(data.files.source.name), None, "has not been read in yet",
-                f"run `midchart check {data.files.root}` once (minutes)",
+                f"run `midchart check {data.path}` once (minutes)",
             )  # fmt: skip
         store = data.store()
         row = self._ids.get(id)

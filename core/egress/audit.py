@@ -23,7 +23,6 @@ from midchart.core.errors import DataError, InputError, WorkFailed
 from midchart.core.identity import person
 from midchart.core.parsing import read_json
 from midchart.core.provenance import now
-from midchart.core.regular_files import read_regular
 from midchart.core.storage.files import FileState, file_state
 from midchart.core.storage.jsonl import PREVIOUS, add_line, line_digest, read_lines
 
@@ -88,7 +87,7 @@ def _read() -> _Log:
     killed one, is none of it. Raises WorkFailed where it cannot be read."""
     file = settings.audit_file()
     try:
-        data = read_regular(file)
+        data = file.read_bytes()
     except FileNotFoundError:
         data = b""
     except OSError as error:

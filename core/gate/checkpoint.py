@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from midchart.core.errors import DataError, InputError
 from midchart.core.gate.ngrams import Hashing
-from midchart.core.regular_files import read_regular
 from midchart.core.storage.files import replacing
 
 Head = Literal["linear", "standard", "deep"]
@@ -208,8 +207,8 @@ def read_arrays(folder: Path) -> tuple[dict[str, NDArray[np.float32]], dict[str,
         return DataError(str(path), None, reason, _REMEDY)
 
     try:
-        text = read_regular(folder / CARD)
-        raw = read_regular(folder / f"{STEM}.safetensors")
+        text = (folder / CARD).read_bytes()
+        raw = (folder / f"{STEM}.safetensors").read_bytes()
         card = json.loads(text)
         saved_format = card.pop("format")
         arrays = load(raw)

@@ -36,7 +36,6 @@ from midchart.core.loaders.open import content_digest, open_cohort, refuse_untra
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest, versions
 from midchart.core.stats.auroc import ranking_areas
-from midchart.core.storage.files import make_folder
 from midchart.core.storage.lock import exclusive
 from midchart.core.text import allowed, sentences, words
 from midchart.core.text.evidence import evidence_parts
@@ -187,7 +186,8 @@ def train_gate(
 
     # Train on the pairs of the training patients.
     split = split or split_of(cohort, protocol)  # refuses before anything is made
-    make_folder(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    tempfile.TemporaryFile(dir=folder).close()  # it is writable
     drawn = split_pairs(cohort, protocol, split)
     config = config or GateConfig(hashing_of(protocol))
     recipe = recipe or GateRecipe(seed=protocol.seed)

@@ -346,7 +346,7 @@ def _text(element: Element) -> str:
 
 
 def _key_file(file: Source) -> Source:
-    return file.with_name(f"{file.stem}_key.json")
+    return file.parent.within(f"{file.stem}_key.json")
 
 
 def labelled_cases(path: Path) -> dict[str, LabelledCase]:
@@ -591,7 +591,7 @@ class EhrNoteQa(Benchmark):
 
     def companions(self, place: Source) -> list[Source]:
         """MIMIC's discharge summaries, for a file of questions."""
-        return list(map(place.with_name, NOTES)) if place.is_file() else []
+        return list(map(place.parent.within, NOTES)) if place.is_file() else []
 
     def documents(self, file: Source, log: LoadLog) -> Iterator[Fields]:
         """The patients asked about; notes are those of the first question's fields, or MIMIC's."""

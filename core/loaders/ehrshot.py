@@ -31,7 +31,6 @@ from midchart.core.sequences.build import RawTable, patient_id
 from midchart.core.sequences.store import LabelRows
 from midchart.core.storage.rows import literal
 from midchart.core.storage.sources import Source
-from midchart.core.storage.sql_files import csv_source
 
 ASSETS = "EHRSHOT_ASSETS"
 EVENTS = "data/ehrshot.csv"
@@ -42,7 +41,7 @@ def _csv_sql(file: Source, needed: tuple[str, ...]) -> tuple[list[str], str]:
     """The columns of a CSV and the SQL that reads it; raises DataError."""
     header = read_head(file, needed).header
     check_columns(header, needed, file.name, most=MOST_CSV_COLUMNS)
-    return header, csv_source(file.sql, header)
+    return header, file.csv_rows(header)
 
 
 def _events(file: Source) -> RawTable:
@@ -92,8 +91,7 @@ def _labels(file: Source, log: LoadLog) -> LabelRows:
 
 def _assets(place: Source) -> Source | None:
     if place.is_file():
-        above = Source(place.path.parent.parent, place.root)
-        return above if place.own_name == "ehrshot.csv" else None
+        return place.parent.parent if place.own_name == "ehrshot.csv" else None
     inside = place.within(ASSETS)
     if place.within(EVENTS).is_file():
         return place
@@ -143,13 +141,12 @@ class Ehrshot(EventLoader):
             )  # fmt: skip
         assets = _assets(place)
         if assets is None:
-            raise DataError(str(place.path), None, f"holds no {EVENTS}", "name EHRSHOT_ASSETS")
-        tasks = {file.path.parent.name: partial(_labels, file) for file in _label_files(assets)}
+            raise DataError(place.name, None, f"holds no {EVENTS}", "name EHRSHOT_ASSETS")
+        tasks = {file.parent.own_name: partial(_labels, file) for file in _label_files(assets)}
         if not tasks:
             log.warn("benchmark holds no labeled_patients.csv — there are no labels")
         warn_of_pickles(assets, log)
         return EventFiles(
-            place.root,
             _events(assets.within(EVENTS)),
             partial(_splits, assets.within(_SPLITS)),
             with_findings(tasks),

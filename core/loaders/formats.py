@@ -68,11 +68,11 @@ def _why_not(source: Source) -> tuple[str, str]:
         return "holds the metadata of MEDS and no events", "add data/*.parquet"
     # What it holds, by the endings of files, and the first file that is near to a format.
     files = list(islice(filter(Source.is_file, source.entries(DEEP)), _MOST_FILES))
-    endings = Counter(file.path.suffix.lower() or "no ending" for file in files)
+    endings = Counter(file.ending or "no ending" for file in files)
     most = ", ".join(f"{n:,} {ending}" for ending, n in endings.most_common(_MOST_ENDINGS))
     seen = f"the folder holds files ({most})" if files else "the folder holds no file"
     if source.is_file():
-        seen = f"it is a file of {source.size:,} bytes ({source.path.suffix or 'no ending'})"
+        seen = f"it is a file of {source.size:,} bytes ({source.ending or 'no ending'})"
     near = ((file.own_name, name) for file in files if (name := _nearest(file)))
     known = "known: " + "; ".join(LOADERS.get(name).title for name in LOADERS.names())  # pyright: ignore
     remedy = next((f"{file} is nearest to {name}; {known}" for file, name in near), known)

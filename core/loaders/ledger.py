@@ -29,7 +29,7 @@ from midchart.core.documents.payloads import cell_text
 from midchart.core.errors import DataError
 from midchart.core.parsing import parse_xml, read_json, xml_text
 from midchart.core.storage.encodings import decoded
-from midchart.core.storage.sources import DEEP, LARGEST_ZIP_FILE, MOST_ZIP_FILES, Source
+from midchart.core.storage.sources import DEEP, Source
 from midchart.core.text import event_text
 from midchart.core.text.markup import is_deleted
 from midchart.core.types import Cohort
@@ -284,15 +284,11 @@ def parts_of(file: Source) -> Iterator[SourcePart]:
     """The parts of a file, of its lines or of the files in it; none of one that holds no text."""
     # The loader names what cannot be parsed; pyarrow raises OSError or NotImplementedError.
     with suppress(DataError, ValueError, OSError, RecursionError, NotImplementedError, csv.Error):
-        if file.ending != ".zip":
-            yield from _parts(file.content(), file.ending, file.name)
-            return
-        with file.zip() as archive:
-            archive.check(MOST_ZIP_FILES, LARGEST_ZIP_FILE)
-            for one in file.members():
-                if one.ending in (*DELIMITERS, ".parquet"):
-                    with archive.open(one.member) as opened:
-                        yield from _parts(opened.read(), one.ending, one.name)
+        files = [file]
+        if file.ending == ".zip":
+            files = [one for one in file.members() if one.ending in (*DELIMITERS, ".parquet")]
+        for one in files:
+            yield from _parts(one.content(), one.ending, one.name)
 
 
 def _parts(data: bytes, ending: str, name: str) -> Iterator[SourcePart]:

@@ -258,9 +258,9 @@ class MedAlign(RecordLoader):
 
     def companions(self, place: Source) -> list[Source]:
         """The tables of questions and responses, for the folder of the records."""
-        if not place.is_folder() or place.path == place.root:
+        if not place.is_folder() or place == place.cohort:
             return []
-        return [place.with_name(_QUESTION_FILE), place.with_name(_RESPONSE_FILE)]
+        return [*map(place.parent.within, (_QUESTION_FILE, _RESPONSE_FILE))]
 
     def files(self, place: Source) -> list[Source]:
         """The record files of a cohort folder, or the one file itself."""
@@ -273,10 +273,9 @@ class MedAlign(RecordLoader):
         if place.is_file():
             _ = records[next(iter(records))]  # a lone file that cannot be read is an error
             return records, Questions()
-        folder = Source.at(place.root)
-        asked = _rows(folder.within(_QUESTION_FILE), QUESTION_COLUMNS, log)
+        asked = _rows(place.cohort.within(_QUESTION_FILE), QUESTION_COLUMNS, log)
         questions = read_questions(asked, records, log)
-        reviewed = _rows(folder.within(_RESPONSE_FILE), RESPONSE_COLUMNS, log)
+        reviewed = _rows(place.cohort.within(_RESPONSE_FILE), RESPONSE_COLUMNS, log)
         questions.responses = read_responses(reviewed, questions, records, log)
         return records, questions
 

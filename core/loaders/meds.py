@@ -48,7 +48,7 @@ Types = dict[str, str]
 
 def _event_files(place: Source) -> list[Source]:
     if place.is_file():
-        return [place] if place.path.suffix == ".parquet" else []
+        return [place] if place.ending == ".parquet" else []
     patterns = ("*.parquet", *(f"{split}/**/*.parquet" for split in SPLITS))
     return place.entries("data/**/*.parquet") or place.entries(*patterns)
 
@@ -227,6 +227,5 @@ class Meds(EventLoader):
             log.warn("metadata/codes.parquet is missing — codes are shown without names")
         if place.is_folder():
             warn_of_pickles(place, log)
-        folder = Source.at(place.root)
-        splits = partial(_splits, folder, source.files)
-        return EventFiles(place.path, source, splits, tasks, partial(_names, folder))
+        splits = partial(_splits, place.cohort, source.files)
+        return EventFiles(source, splits, tasks, partial(_names, place.cohort))

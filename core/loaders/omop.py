@@ -56,9 +56,9 @@ from midchart.core.errors import DataError
 from midchart.core.fhir.values import distinct_texts
 from midchart.core.loaders import LOADERS
 from midchart.core.sequences.build import EARLIEST, LATEST, OUTSIDE, connect, describe_error
+from midchart.core.storage.files import temporary_folder
+from midchart.core.storage.rows import identifier
 from midchart.core.storage.sources import Source
-from midchart.core.storage.sql_files import csv_source, identifier
-from midchart.core.storage.staging import temporary_folder
 from midchart.core.types import Record
 
 MEMORY = "2GB"
@@ -501,7 +501,7 @@ def _csv_source(file: Source, table: str, log: LoadLog) -> str:
     if head.last != 1 or head.encoding or head.quote != '"':
         raise OtherDialectError
     names = column_names(head, (), {}, file, log)
-    return csv_source(file.sql, names, head.delimiter)
+    return file.csv_rows(names, head.delimiter)
 
 
 def _add_csv(base: _Database, table: str, file: Source) -> None:
@@ -597,7 +597,7 @@ class Omop(RecordLoader):
 
     def companions(self, place: Source) -> list[Source]:
         """The log of a DuckDB file, with what is not written into it yet."""
-        return [place.with_name(f"{place.own_name}.wal")] if place.ending == ".duckdb" else []
+        return [place.parent.within(f"{place.own_name}.wal")] if place.ending == ".duckdb" else []
 
     def read(self, place: Source, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """The persons of the tables."""

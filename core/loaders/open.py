@@ -8,14 +8,12 @@ manifest changes.
 from __future__ import annotations
 
 import dataclasses
-import errno
 import inspect
 import os
 import re
 from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
 
 from midchart.core import config as settings
@@ -24,7 +22,7 @@ from midchart.core.charts.store import open_charts
 from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.columns import SETTINGS
 from midchart.core.cohorts.data_use import evidence_state, files_digest
-from midchart.core.cohorts.files import LoadLog, check_folder, files_at
+from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.kept_questions import QUESTIONS_FILE, SETS_FILE, with_kept_questions
 from midchart.core.cohorts.manifest import (
     FIELDS,
@@ -41,16 +39,21 @@ from midchart.core.loaders import LOADERS
 from midchart.core.loaders.formats import find_loader
 from midchart.core.loaders.worker import convert_files
 from midchart.core.parsing import read_toml, user_path
-from midchart.core.provenance import add_file, code_digest, digest
-from midchart.core.regular_files import open_regular
-from midchart.core.storage.files import FileState, times_of, write_text, writing
+from midchart.core.provenance import code_digest, digest, files_hash
+from midchart.core.storage.files import FileState, file_state, write_text, writing
 from midchart.core.storage.lock import exclusive
 from midchart.core.storage.lru import LRU
-from midchart.core.storage.sources import Source, data_error, is_hidden, reading_file
+from midchart.core.storage.sources import (
+    Source,
+    check_folder,
+    files_at,
+    is_hidden,
+    reading_file,
+)
 from midchart.core.types import Cohort, Manifest
 
 FilesState = tuple[FileState, ...]
-Folder = tuple[Path, tuple[Path, ...]]
+Folder = tuple[Path, tuple[Source, ...]]
 """The folder of a cohort at a path, and the files outside of the path that are read with it."""
 _open: LRU[Cohort] = LRU(16)
 """Records are made on demand, so the size bounds memory, not speed."""
@@ -77,8 +80,8 @@ def opened(path: str | Path) -> tuple[Cohort, Path]:
 
     def state_of_neighbours() -> FilesState:
         """The state of the files next to a part of a cohort's folder."""
-        next_to = () if folder == place else folder.glob("*")
-        return _state(_times({*next_to, *companions} - {place}))
+        next_to = () if folder == place else set(folder.glob("*")) - {place}
+        return _state({*map(file_state, next_to), *(one.state for one in companions)})
 
     def read() -> Cohort:
         loader = find_loader(place)
@@ -152,17 +155,14 @@ def files_state(place: Path) -> FilesState:
     return _state(_files(place))
 
 
-def _state(files: Iterable[FileState]) -> FilesState:
-    return tuple(sorted(one for one in files if Path(one[0]).name not in _QUESTION_FILES))
+def _state(files: Iterable[FileState | None]) -> FilesState:
+    there = filter(None, files)
+    return tuple(sorted(one for one in there if Path(one[0]).name not in _QUESTION_FILES))
 
 
 def _files(place: Path) -> list[FileState]:
     with reading_file(str(place)):
         return list(files_at(str(place)))
-
-
-def _times(paths: Iterable[Path]) -> list[FileState]:
-    return [one for one in map(times_of, map(str, paths)) if one is not None]
 
 
 def read_cohort(path: str | Path) -> Cohort:
@@ -218,8 +218,8 @@ def _around(place: Path) -> Folder:
         return place, ()
     loader = find_loader(place)
     root = loader.root(place)
-    companions = (one.path for one in loader.companions(Source(place, root)))
-    return root, () if root == place else (*companions, root / QUESTIONS_FILE)
+    companions = loader.companions(Source(place, root))
+    return root, () if root == place else (*companions, Source.at(root).within(QUESTIONS_FILE))
 
 
 def content_digest(data: str | Path) -> str:
@@ -235,18 +235,15 @@ def content_digest(data: str | Path) -> str:
     except DataError:  # no loader reads it by now
         folder, companions = Source.at(place).root, ()
     inside = sorted(_files(place), key=lambda file: Path(file[0]).parts)
-    total = blake2b(digest_size=20)
+    there = [*inside, *filter(None, (one.state for one in companions))]
     # The tag is a part of the plan by itself; so are the questions of a set.
-    for name, (path, *_) in _content([*inside, *_times(companions)], place, {FILE, SETS_FILE}):
-        try:
-            with open_regular(Path(path)) as file:
-                add_file(total, name, file)
-        except OSError as error:
-            if error.errno != errno.EXDEV:  # nothing reads a link out
-                raise data_error(error, path) from None
-    for column, reading in sorted(column_settings(folder, LoadLog()).items()):
-        total.update(f"{column}\0{reading}\0".encode())
-    return total.hexdigest()
+    named = _content(there, place, {FILE, SETS_FILE})
+    files = ((name, Source(Path(path), folder)) for name, (path, *_) in named)
+    settings = sorted(column_settings(folder, LoadLog()).items())
+    return files_hash(
+        ((name, file.digest) for name, file in files if not file.leads_out()),
+        more="".join(f"{column}\0{reading}\0" for column, reading in settings).encode(),
+    )
 
 
 def set_data_use(data: str | Path, field: str, value: bool, reason: str) -> Manifest:

@@ -270,7 +270,7 @@ class PlainNotes(RecordLoader):
                 for file in part.entries():
                     is_table = file == part and file.ending in TABLES and file not in questions
                     if _is_note(file) or is_table:
-                        patient_of[file] = part.path.name if part.is_folder() else part.stem
+                        patient_of[file] = part.own_name if part.is_folder() else part.stem
         texts = list(filter(_is_note, patient_of))
         notes = dict(each_file(texts, log, partial(_text_note, log)))
         for file, patient in patient_of.items():

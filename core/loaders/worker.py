@@ -30,17 +30,18 @@ from pathlib import Path
 from select import select
 from typing import IO, Any, NoReturn
 
-from midchart.core import charts, confinement, regular_files
+from midchart.core import charts, confinement
 from midchart.core import config as settings
 from midchart.core.charts.store import write_charts
 from midchart.core.cohorts import parallel
 from midchart.core.cohorts.base import RecordLoader
-from midchart.core.cohorts.files import check_folder, files_at
 from midchart.core.confinement import OVER_LIMIT, allow_seconds, confine, prepare, without_secrets
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
 from midchart.core.loaders.formats import find_loader
-from midchart.core.storage.staging import temporary_root
+from midchart.core.storage import sources
+from midchart.core.storage.files import temporary_root
+from midchart.core.storage.sources import check_folder, files_at
 
 _OUTPUT = 64 << 30
 """Bytes of a file that a conversion may write."""
@@ -238,7 +239,7 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
         return name not in excluded
 
     parallel.report = report
-    regular_files.watched = opening
+    sources.watched = opening
     loader = find_loader(place)
     assert isinstance(loader, RecordLoader)
     cohort = loader.content(place, request["named"])

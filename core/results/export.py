@@ -23,6 +23,7 @@ from functools import cache
 from hashlib import sha256
 from html import escape
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
 
 from midchart.core import config as settings
@@ -32,7 +33,7 @@ from midchart.core.identity import by_name_alone
 from midchart.core.loaders.open import open_cohort
 from midchart.core.named_files import name_of
 from midchart.core.options import received_fields
-from midchart.core.parsing import read_json, user_path
+from midchart.core.parsing import identifier, read_json, user_path
 from midchart.core.provenance import now
 from midchart.core.results.report import changed_rows, report, views_of, write_tables
 from midchart.core.results.reviews import review_files
@@ -42,11 +43,9 @@ from midchart.core.runs.gate_checkpoints import NOTE
 from midchart.core.runs.plan import Plan
 from midchart.core.runs.spec import LISTS, read_toml, write_toml
 from midchart.core.runs.status import state_of
-from midchart.core.storage.files import copy_regular, output_file, output_path, use_ordinary_mode
+from midchart.core.storage.files import output_file, output_path, use_ordinary_mode
 from midchart.core.storage.jsonl import add_line, read_lines
 from midchart.core.storage.rows import Schema, query
-from midchart.core.storage.sql_files import identifier
-from midchart.core.storage.staging import folder_at
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -221,15 +220,15 @@ def export_run(
         raise InputError(f"{target}: is there already; name a file or folder that is not")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with folder_at(target.parent) as place:
-            staging = place / run
+        with TemporaryDirectory(prefix=".export-", dir=target.parent) as place:
+            staging = Path(place, run)
             staging.mkdir()
             manifest = _write(folder, plan, staging, keep, with_report=not rows_only)
             folder.note("exported", file=str(target), rows=manifest["rows"], with_text=keep)
             use_ordinary_mode(staging)
             exported = staging
             if target.suffix == ".zip":
-                exported = Path(shutil.make_archive(str(place / "made"), "zip", staging))
+                exported = Path(shutil.make_archive(f"{place}/made", "zip", staging))
                 use_ordinary_mode(exported)
             exported.replace(target)
     except OSError as error:
@@ -288,9 +287,9 @@ def _write(
     finished: dict[str, Any] = folder.finished()
     write_json(staging / "done.json", {k: v for k, v in finished.items() if k != DIGESTS})
     if folder.events.exists():
-        copy_regular(folder.events, staging / "events.jsonl")
+        shutil.copyfile(folder.events, staging / "events.jsonl")
     if (folder.path / NOTE).exists():
-        copy_regular(folder.path / NOTE, staging / NOTE)
+        shutil.copyfile(folder.path / NOTE, staging / NOTE)
     (staging / "items").mkdir()
     store, rows = folder.store(plan), 0
     dropped: dict[str, list[str]] = {}
@@ -310,7 +309,7 @@ def _write(
         dropped["reviews"] = [] if with_text else ["comment"]
     for path in sorted((folder.path / "forecast").glob("*.parquet")):
         (staging / "forecast").mkdir(exist_ok=True)
-        copy_regular(path, staging / "forecast" / path.name)
+        shutil.copyfile(path, staging / "forecast" / path.name)
     if with_report:
         document = report(folder.id)
         write_json(staging / "report.json", document)
@@ -320,7 +319,7 @@ def _write(
     if spec_again := reproduce(folder, plan):
         (staging / REPRODUCE).write_text(spec_again, encoding="utf-8")
     elif (folder.path / REPRODUCE).exists():  # an imported run's
-        copy_regular(folder.path / REPRODUCE, staging / REPRODUCE)
+        shutil.copyfile(folder.path / REPRODUCE, staging / REPRODUCE)
     manifest: dict[str, Any] = {
         "schema": SCHEMA,
         "run": folder.id,

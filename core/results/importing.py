@@ -25,20 +25,17 @@ from midchart.core.identity import by_name_alone, person
 from midchart.core.loaders.open import content_digest
 from midchart.core.parsing import user_path
 from midchart.core.provenance import now
-from midchart.core.regular_files import open_regular, read_regular
 from midchart.core.results.export import MANIFEST, read_manifest
 from midchart.core.results.reviews import checked_lines, code_of_import
 from midchart.core.runs.directory import DIGESTS, RUN_ID, RunDirectory, row_digests, write_json
 from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.plan import Plan
 from midchart.core.runs.schemas import EVENT, GATES
-from midchart.core.storage.archives import UntrustedZip
-from midchart.core.storage.files import sync_folder, writing
+from midchart.core.storage.files import incoming, sync_folder, writing
 from midchart.core.storage.jsonl import encode, read_lines
 from midchart.core.storage.lock import exclusive
-from midchart.core.storage.rows import Schema, parquet_source, query
-from midchart.core.storage.sql_files import literal
-from midchart.core.storage.staging import incoming
+from midchart.core.storage.rows import Schema, literal, parquet_source, query
+from midchart.core.storage.sources import UntrustedZip
 
 NAMES = re.compile(
     r"spec\.json|done\.json|events\.jsonl|gates\.json|report\.json|report\.html|REPRODUCE\.toml"
@@ -98,7 +95,7 @@ def _contents(path: Path, stack: ExitStack) -> tuple[set[str], Opener]:
             raise InputError(f"{path}: holds a link, {name!r}; an export holds none")
         if one.is_file():
             names.add(name)
-    return names, lambda name: open_regular(path / name)
+    return names, lambda name: (path / name).open("rb")
 
 
 def _import(
@@ -200,9 +197,7 @@ def _reviews(path: Path, fresh: RunDirectory) -> dict[str, list[dict[str, Any]]]
     folder: they belong in the folder of reviews, where more can be added."""
     place = fresh.path / "reviews"
     try:
-        lines = {
-            file.stem: checked_lines(file.stem, read_regular(file)) for file in place.glob("*")
-        }
+        lines = {file.stem: checked_lines(file.stem, file.read_bytes()) for file in place.glob("*")}
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     shutil.rmtree(place, ignore_errors=True)

@@ -50,15 +50,13 @@ from midchart.core.identity import ROLES, Person, by_name_alone, person
 from midchart.core.parsing import read_document
 from midchart.core.protocol import BEFORE, LATER, parse
 from midchart.core.provenance import now
-from midchart.core.regular_files import open_regular
 from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.plan import RULE_JUDGES, ArmConfig, ComponentSpec, Plan
 from midchart.core.runs.schemas import DONE, IMPORTED, PERSON, PLAN, QUEUED
-from midchart.core.storage.files import replacing, sync_folder, writing
+from midchart.core.storage.files import incoming, replacing, sync_folder, writing
 from midchart.core.storage.jsonl import add_line, read_lines
 from midchart.core.storage.lock import Lock, exclusive
 from midchart.core.storage.rows import RowStore
-from midchart.core.storage.staging import incoming
 
 ROWS = ("items", "forecast")
 """Folders of a run with files of rows."""
@@ -121,7 +119,7 @@ class RunDirectory:
     def read(self, file: Path, last: int = 0) -> bytes:
         """The bytes of a file of the folder, or the ``last`` ones; raises FileNotFoundError, and
         DataError where it may not be read."""
-        with self.readable(file.name), open_regular(file) as opened:
+        with self.readable(file.name), file.open("rb") as opened:
             opened.seek(max(0, opened.seek(0, SEEK_END) - last) if last else 0)
             return opened.read()
 
@@ -251,7 +249,7 @@ def row_digests(folder: RunDirectory) -> dict[str, str]:
     digests: dict[str, str] = {}
     for path in sorted(p for part in ROWS for p in (folder.path / part).glob("*.parquet")):
         name = path.relative_to(folder.path).as_posix()
-        with folder.readable(name), open_regular(path) as file:
+        with folder.readable(name), path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256")  # pyright: ignore[reportArgumentType]
             digests[name] = digest.hexdigest()
     return digests

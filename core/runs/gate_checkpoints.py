@@ -21,7 +21,6 @@ from midchart.core.gate.cohort_training import default_gate, default_gate_folder
 from midchart.core.named_files import place_of
 from midchart.core.parsing import read_document
 from midchart.core.protocol import Protocol
-from midchart.core.regular_files import read_regular
 from midchart.core.runs.plan import ArmConfig
 from midchart.core.runs.schemas import GATES
 from midchart.core.storage.files import replacing
@@ -149,7 +148,7 @@ def refuse_others(run: Path, arms: Iterable[ArmConfig], protocol: Protocol) -> N
 def _noted(run: Path) -> dict[str, dict[str, Any]]:
     name, remedy = f"run {run.name}: {NOTE}", "restore the file"
     try:
-        return read_document(read_regular(run / NOTE), name, GATES, remedy)
+        return read_document((run / NOTE).read_bytes(), name, GATES, remedy)
     except FileNotFoundError:
         return {}
     except OSError as error:

@@ -52,11 +52,10 @@ from midchart.core.options import (
     Words,
     read_table,
 )
-from midchart.core.parsing import toml_string, user_path
+from midchart.core.parsing import read_named, toml_string, user_path
 from midchart.core.protocol import PRESETS, Protocol, parse
 from midchart.core.readers import READERS
 from midchart.core.registry import Registry
-from midchart.core.regular_files import read_named
 from midchart.core.runs.experiment import EXPERIMENTS, MADE, Experiment
 from midchart.core.runs.plan import (
     BUFFER_ALONE,

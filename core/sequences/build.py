@@ -25,11 +25,10 @@ from numpy.typing import NDArray
 
 from midchart.core.errors import DataError
 from midchart.core.sequences.store import COLUMNS, FORMAT, NO_TIME, EventStore
+from midchart.core.storage.files import complete_folder
 from midchart.core.storage.lock import exclusive
-from midchart.core.storage.rows import cursor
+from midchart.core.storage.rows import cursor, literal
 from midchart.core.storage.sources import Source
-from midchart.core.storage.sql_files import literal
-from midchart.core.storage.staging import complete_folder
 
 
 def connect(file: Path | None, memory: str, spill: Path | None) -> duckdb.DuckDBPyConnection:

@@ -163,7 +163,7 @@ def unread(data: CohortRef) -> str:
 
     records = open_data(data).records
     if isinstance(records, StoredRecords) and not records.data.small():
-        return f"midchart check {shown_path(Path(records.data.files.root))}"
+        return f"midchart check {shown_path(Path(records.data.path))}"
     return ""
 
 

@@ -32,16 +32,14 @@ from midchart.core.loaders.check import check_cohort
 from midchart.core.loaders.formats import find_loader
 from midchart.core.loaders.open import open_cohort
 from midchart.core.parsing import user_path
-from midchart.core.regular_files import open_regular
 from midchart.core.runs.directory import find_run, run_ids
 from midchart.core.runs.status import state_of
 from midchart.core.services.cohorts import cohorts
 from midchart.core.services.removal import recover, remove
 from midchart.core.services.runs import made_on, unassigned_runs
-from midchart.core.storage.archives import UntrustedZip, relative_path
-from midchart.core.storage.files import sync_folder, writing
+from midchart.core.storage.files import incoming, sync_folder, writing
 from midchart.core.storage.lock import exclusive
-from midchart.core.storage.staging import incoming
+from midchart.core.storage.sources import UntrustedZip, relative_path
 from midchart.core.types import Manifest
 
 LARGEST_COHORT = 16 << 30
@@ -149,7 +147,7 @@ def import_cohort(
                             with archive.open(member) as opened:
                                 copy.add(member, opened)
                 elif isinstance(source, Path):
-                    with open_regular(source) as opened:
+                    with source.open("rb") as opened:
                         copy.add(source_name, opened)
                 else:
                     copy.add(source_name, source)

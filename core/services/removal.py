@@ -18,15 +18,16 @@ from midchart.core.charts.convert import sweep_charts
 from midchart.core.egress import audit
 from midchart.core.errors import InputError, MidchartError
 from midchart.core.loaders.open import close_cohorts
-from midchart.core.storage.files import sync_folder, writing
-from midchart.core.storage.lock import Lock
-from midchart.core.storage.staging import (
+from midchart.core.storage.files import (
+    LOCK,
     OUTGOING,
     sweep,
-    temporary_lock,
+    sync_folder,
     temporary_root,
     undeleted,
+    writing,
 )
+from midchart.core.storage.lock import Lock
 
 
 def remove(facts: Mapping[str, Any], runs: Sequence[str] = (), cohort: str = "") -> list[str]:
@@ -101,7 +102,7 @@ def _roots() -> list[Path]:
 def _sweep() -> list[str]:
     """Finish the removals and delete the unfinished folders that killed processes have left; gives
     one line for each thing that cannot be deleted."""
-    problems = sweep(temporary_root(), temporary_lock())
+    problems = sweep(temporary_root(), temporary_root() / LOCK)
     for root in _roots():
         problems += sweep(root)
         problems += [line for one in sorted(root.glob(f"{OUTGOING}*")) for line in _end(one)]

@@ -16,7 +16,6 @@ from midchart.core.egress import audit
 from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.experiments.replication.steps import ARMS, readers_of, replication, step_specs
 from midchart.core.parsing import read_json
-from midchart.core.regular_files import read_regular
 from midchart.core.results.export import MANIFEST, export_run, read_manifest
 from midchart.core.results.importing import add_included
 from midchart.core.runs.directory import LOG_OF, RunDirectory, find_run, take_lock
@@ -26,9 +25,8 @@ from midchart.core.runs.status import damaged_runs
 from midchart.core.services.cohorts import open_data, prepare_demo
 from midchart.core.services.components import members, only_quotes
 from midchart.core.services.removal import remove
-from midchart.core.storage.files import write_text, writing
+from midchart.core.storage.files import temporary_folder, write_text, writing
 from midchart.core.storage.lock import exclusive
-from midchart.core.storage.staging import temporary_folder
 from midchart.core.types import Cohort
 
 FIELDS = ("reader", "judges", "arms", "allow_hosts", "part")
@@ -162,7 +160,7 @@ does not come back, and one that a start was interrupted at does."""
 def _add_included() -> int:
     """Add the included runs that were never here; gives how many."""
     place = settings.runs_folder() / _SEEN
-    seen = set(read_json(read_regular(place), place.name)) if place.is_file() else set[str]()
+    seen = set(read_json(place.read_bytes(), place.name)) if place.is_file() else set[str]()
     files = _files()
     fresh = [run for run in files if run not in seen]
     for run in _absent(fresh):

@@ -21,9 +21,8 @@ from filelock import lock_descriptor
 
 from midchart.core.errors import DataError, WorkFailed
 from midchart.core.parsing import check_document, read_json
-from midchart.core.regular_files import open_regular
 from midchart.core.storage.files import sync_folder
-from midchart.core.storage.sources import reading_file
+from midchart.core.storage.sources import Source
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -100,7 +99,7 @@ def read_lines(path: Path, model: TypeAdapter[Any] | None = None) -> Iterator[di
     """
     if not lexists(path):
         return
-    with reading_file(path.name), open_regular(path) as file:
+    with Source.at(path).open() as file:
         for number, line in enumerate(file, 1):
             record = None
             with suppress(DataError):  # a killed writer's partial line

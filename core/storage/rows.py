@@ -25,10 +25,9 @@ import msgspec
 
 from midchart.core.errors import DataError, UnknownName, WorkFailed
 from midchart.core.format import count as spelled
-from midchart.core.regular_files import open_regular
+from midchart.core.parsing import identifier, literal
 from midchart.core.storage.files import file_state, replacing, sync_folder
 from midchart.core.storage.jsonl import encode, last_line
-from midchart.core.storage.sql_files import identifier, literal, sql_file
 
 T = TypeVar("T")
 Schema = Mapping[str, str]
@@ -78,7 +77,7 @@ def _json_source(path: Path, schema: Schema, longest: int | None = None) -> str:
     longest = min(max(longest or path.stat().st_size, 16 << 20), _LONGEST_LINE)
     columns = ", ".join(f"'{name}': '{type}'" for name, type in schema.items())
     read = (
-        f"read_json({sql_file(path)}, columns={{{columns}}}, "
+        f"read_json({literal(path)}, columns={{{columns}}}, "
         f"format='newline_delimited', ignore_errors=true, maximum_object_size={longest})"
     )
     return f"(SELECT * FROM {read} WHERE key IS NOT NULL)"
@@ -112,7 +111,7 @@ def parquet_source(path: Path, schema: Schema) -> str:
     type is cast, or refused."""
     names = {identifier(name): type for name, type in schema.items()}
     cast = ", ".join(f"{name}::{type} AS {name}" for name, type in names.items())
-    file = f"read_parquet({sql_file(path)})"
+    file = f"read_parquet({literal(path)})"
     return f"(SELECT {cast} FROM ({_no_rows(schema)} UNION ALL BY NAME SELECT * FROM {file}))"
 
 
@@ -183,13 +182,13 @@ def keep_finished(path: Path, schema: Schema) -> int:
     columns = f"SELECT key, status FROM {_json_source(path, schema)}"
     statuses = {row["key"]: row["status"] for row in query(lambda: columns)}
     left_out: dict[int, bool] = {}
-    with open_regular(path) as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file):
             status = statuses.pop(_key_of(line) or "", None)
             if status != "ok":
                 left_out[number] = status != "failed"
     if left_out:
-        with replacing(path) as fresh, open_regular(path) as file, fresh.open("wb") as out:
+        with replacing(path) as fresh, path.open("rb") as file, fresh.open("wb") as out:
             out.writelines(line for number, line in enumerate(file) if number not in left_out)
     return sum(left_out.values())
 
@@ -323,7 +322,7 @@ class RowStore:
             if parquet.exists():
                 with replacing(journal) as fresh, fresh.open("wb") as file:
                     for row in query(
-                        lambda at=parquet: f"SELECT * FROM read_parquet({sql_file(at)})"
+                        lambda at=parquet: f"SELECT * FROM read_parquet({literal(at)})"
                     ):
                         file.write(encode(row))
                 parquet.unlink()
@@ -361,7 +360,7 @@ class RowStore:
 def _compact(
     single: duckdb.DuckDBPyConnection, journal: Path, parquet: Path, schema: Schema
 ) -> None:
-    with open_regular(journal) as file:
+    with journal.open("rb") as file:
         lengths = [len(line) for line in file]
     rows = _json_source(journal, schema, max(lengths, default=0))
     (counts,) = query(lambda: f"SELECT count(DISTINCT key) AS keys FROM {rows}")

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from midchart.core.errors import DataError
-from midchart.core.regular_files import read_regular
 from midchart.core.storage.files import replacing
 from midchart.core.training import Aborted, Progress
 
@@ -163,7 +162,7 @@ class Trainer(ABC, Generic[N, E]):
     def load(self, path: Path) -> None:
         """Restore a checkpoint; raises DataError where it is damaged or of another training."""
         try:
-            data = BytesIO(read_regular(path))
+            data = BytesIO(path.read_bytes())
             content: dict[str, Any] = torch.load(data, "cpu", weights_only=True)
         except OSError as error:
             reason = f"cannot be read ({error.strerror})"

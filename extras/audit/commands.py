@@ -20,8 +20,7 @@ from midchart.core.cli import (
     warn,
 )
 from midchart.core.errors import InputError
-from midchart.core.parsing import user_path
-from midchart.core.regular_files import read_named
+from midchart.core.parsing import read_named, user_path
 
 
 @command(

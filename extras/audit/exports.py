@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import UUID
 
@@ -43,7 +44,6 @@ from midchart.core.runs.schemas import COUNTS
 from midchart.core.stats.intervals import cluster_totals, ratio
 from midchart.core.stats.paired import reported_interval
 from midchart.core.storage.files import use_ordinary_mode
-from midchart.core.storage.staging import folder_at
 from midchart.core.text import sentences
 from midchart.core.text.prompt import LINE_DATE
 
@@ -95,8 +95,8 @@ def _export(to: str, run: RunRef, out: LocalPath | None = None, with_text: bool 
         raise InputError(f"{target}: is there already; name a folder that is not")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with folder_at(target.parent) as place:
-            staging = place / "log"
+        with TemporaryDirectory(prefix=".export-", dir=target.parent) as place:
+            staging = Path(place, "log")
             staging.mkdir()
             rows = 0
             for system in _systems(folder, plan, with_text):

@@ -22,8 +22,8 @@ from midchart.core.cohorts.kept_questions import kept_questions
 from midchart.core.errors import DataError, InputError
 from midchart.core.loaders.open import cohort_folder
 from midchart.core.named_files import place_of
+from midchart.core.parsing import read_named
 from midchart.core.protocol import Protocol
-from midchart.core.regular_files import read_named
 from midchart.core.storage.lru import LRU
 from midchart.core.text import words
 from midchart.core.types import Cohort, Gold, Instruction

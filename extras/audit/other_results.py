@@ -55,9 +55,8 @@ from midchart.core.stats.paired import (
     reported_interval,
     share_floor,
 )
-from midchart.core.storage.files import writing
+from midchart.core.storage.files import incoming, writing
 from midchart.core.storage.rows import RowStore, Schema
-from midchart.core.storage.staging import incoming
 from midchart.core.types import CUT_OFF, Cohort, Instruction, Manifest
 from midchart.extras.audit.samples.open import format_of, read_samples
 from midchart.extras.audit.samples.sample import Sample

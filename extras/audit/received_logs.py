@@ -17,9 +17,8 @@ from midchart.core.named_files import name_of
 from midchart.core.services.cohorts import find_cohort
 from midchart.core.services.import_cohort import LimitedCopy
 from midchart.core.services.removal import recover
-from midchart.core.storage.files import sync_folder, writing
+from midchart.core.storage.files import incoming, sync_folder, writing
 from midchart.core.storage.lock import exclusive
-from midchart.core.storage.staging import incoming
 from midchart.extras.audit.samples.open import format_of
 
 

@@ -50,10 +50,9 @@ from midchart.core.format import percent
 from midchart.core.loaders.open import content_digest
 from midchart.core.named_files import place_of
 from midchart.core.options import CheckpointPath
-from midchart.core.parsing import read_document
+from midchart.core.parsing import read_document, read_named
 from midchart.core.protocol import BEFORE, Protocol
 from midchart.core.provenance import digest
-from midchart.core.regular_files import read_named
 from midchart.core.stats.ranking import hierarchical_quantile, patients_needed, ranks
 from midchart.core.storage.files import replacing
 from midchart.core.storage.lock import exclusive

@@ -21,7 +21,7 @@ from midchart.core import config
 from midchart.core.cli import main
 from midchart.core.errors import DataError, InputError, MidchartError
 from midchart.core.loaders.open import content_digest, open_cohort
-from midchart.core.regular_files import read_named
+from midchart.core.parsing import read_named
 from midchart.core.runs.spec import read_spec
 from midchart.core.storage.files import output_path
 from tests.fuzz.mutate import zip_of

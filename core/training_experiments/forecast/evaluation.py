@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from midchart.core.cohorts.labelled import labelled
 from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.protocol import Protocol
-from midchart.core.regular_files import open_regular
 from midchart.core.results.tables import ends
 from midchart.core.runs.directory import RESTORE, RunDirectory
 from midchart.core.runs.plan import Plan
@@ -155,7 +154,7 @@ def read_columns(folder: Path, path: Path) -> dict[str, NDArray[Any]]:
     from pyarrow import parquet
 
     try:
-        with open_regular(path) as file, parquet.ParquetFile(file) as opened:
+        with path.open("rb") as file, parquet.ParquetFile(file) as opened:
             table = opened.read()
     except (OSError, ValueError, arrow.ArrowException) as error:
         why = (error.strerror if isinstance(error, OSError) else "") or "it is damaged"

@@ -27,7 +27,6 @@ from midchart.core.attention import ATTENTIONS
 from midchart.core.attention.base import AttentionModule, Keys, Shape
 from midchart.core.attention.code_gate import CodeGate, gate_loss
 from midchart.core.errors import DataError
-from midchart.core.regular_files import read_regular
 from midchart.core.stats.auroc import ranking_areas
 from midchart.core.storage.files import replacing
 from midchart.core.text import one_line
@@ -552,10 +551,10 @@ def load_model(folder: Path, name: str) -> tuple[EncoderNetwork, Vocabulary]:
 
     path = folder / f"{name}.safetensors"
     try:
-        card: dict[str, Any] = json.loads(read_regular(folder / f"{name}.json"))
+        card: dict[str, Any] = json.loads((folder / f"{name}.json").read_bytes())
         if card["format"] != FORMAT:
             raise ValueError(f"format {card['format']!r}")
-        tensors = load(read_regular(path))
+        tensors = load(path.read_bytes())
         config = EncoderConfig(**card["encoder"])
         network = EncoderNetwork(config, card["question"], tuple(card["texts"]))
         weights = {k: v for k, v in tensors.items() if k.startswith("network.")}

@@ -162,8 +162,8 @@ class LmEvalSamples(FileFormat):
     def read(self, file: Source, trouble: Trouble) -> Iterator[Sample]:
         named = _SAMPLES_FILE.fullmatch(file.own_name)
         # The model of the results file of the same time, else the name of the folder.
-        model = file.path.parent.name
-        results = file.with_name(f"results_{named['time']}.json") if named else file
+        model = file.parent.own_name
+        results = file.parent.within(f"results_{named['time']}.json") if named else file
         if named and results.is_file():
             try:
                 facts = document(results)
@@ -261,8 +261,8 @@ class HelmSamples(FileFormat):
         states = at(state, "request_states")
         if not isinstance(states, list):
             raise DataError(file.name, None, "has no request_states", "run helm-run again")
-        stats = _stats(file.with_name("per_instance_stats.json"), trouble)
-        model, run = at(state, "adapter_spec.model"), file.path.parent.name
+        stats = _stats(file.parent.within("per_instance_stats.json"), trouble)
+        model, run = at(state, "adapter_spec.model"), file.parent.own_name
         for place, one in listed(states, file.name, trouble):
             yield _of_helm(one, place, run, model, stats)
 

@@ -9,10 +9,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
-from midchart.core.cohorts.files import check_folder
 from midchart.core.errors import DataError
 from midchart.core.parsing import LONGEST_LINE, read_json
-from midchart.core.storage.sources import DEEP, Source
+from midchart.core.storage.sources import DEEP, Source, check_folder
 from midchart.extras.audit.samples.sample import Sample
 
 LARGEST_DOCUMENT = 512 << 20

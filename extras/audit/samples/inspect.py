@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from midchart.core.errors import DataError, missing_package
-from midchart.core.storage.archives import UntrustedZip
-from midchart.core.storage.sources import Source
-from midchart.core.storage.staging import temporary_folder
+from midchart.core.storage.files import temporary_folder
+from midchart.core.storage.sources import Source, UntrustedZip
 from midchart.extras.audit.samples import SAMPLE_FORMATS
 from midchart.extras.audit.samples.fields import (
     last_question,

@@ -20,6 +20,7 @@ from midchart.core.cohorts import data_use
 from midchart.core.egress import audit, gate_of
 from midchart.core.errors import EgressRefused, InputError, WorkFailed
 from midchart.core.loaders.open import open_cohort, set_data_use
+from midchart.core.storage.sources import Source
 from midchart.extras.lab.synthetic.cohort import make_clinical
 from tests.support.run_helpers import write_cohort
 
@@ -281,7 +282,7 @@ def test_unchanged_files_are_not_read_again(data, monkeypatch):
     cohort = placed(data / "ward")
     digest = data_use.files_digest(cohort)
     with monkeypatch.context() as patch:
-        patch.setattr(data_use, "open_regular", lambda *_: pytest.fail("reads a file"))
+        patch.setattr(Source, "digest", property(lambda _: pytest.fail("reads a file")))
         assert data_use.files_digest(cohort) == digest
     (cohort / "ehrs" / "new.xml").write_text("<eventstream/>")
     assert data_use.files_digest(cohort) != digest

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -26,11 +25,6 @@ def spec_with(field: str, value: object) -> Callable[[Path], None]:
     return damage
 
 
-def pipe(run: Path) -> None:
-    (run / "done.json").unlink()
-    os.mkfifo(run / "done.json")
-
-
 DAMAGED: dict[str, Callable[[Path], object]] = {
     "truncated done.json": lambda run: (run / "done.json").write_text("{"),
     "another done.json": lambda run: (run / "done.json").write_text("[1]"),
@@ -43,7 +37,6 @@ DAMAGED: dict[str, Callable[[Path], object]] = {
     "planned is negative": spec_with("planned", -1),
     "a position without its median": spec_with("position", {"used": "order", "named": False}),
     "done is a fraction": lambda run: (run / "done.json").write_text('{"done": 1.5, "failed": 0}'),
-    "a pipe in place of done.json": pipe,
     "queue note": lambda run: (run / "queued.json").write_text("{"),
 }
 

@@ -25,7 +25,7 @@ from midchart.core.runs.directory import RunDirectory, find_run, make_run
 from midchart.core.runs.planner import plan
 from midchart.core.runs.spec import read_spec
 from midchart.core.services.removal import recover
-from midchart.core.storage import lock, staging
+from midchart.core.storage import files, lock
 from midchart.core.storage.rows import close
 from tests.support.run_helpers import ROOT, continue_run, finished_run
 
@@ -261,7 +261,7 @@ def test_a_full_disk_stops_no_removal_and_its_line_is_written_once_there_is_spac
 @pytest.mark.usefixtures("elsewhere")
 def test_nothing_is_swept_while_an_import_is_at_work() -> None:
     config.runs_folder().mkdir(parents=True)
-    with staging.incoming(config.runs_folder(), config.imports_lock()) as folder:
+    with files.incoming(config.runs_folder(), config.imports_lock()) as folder:
         (folder / "rows").write_text("rows")
         assert recover() == [] and (folder / "rows").exists()
     assert hidden() == []

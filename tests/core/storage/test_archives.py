@@ -9,8 +9,7 @@ import zipfile
 import pytest
 
 from midchart.core.errors import DataError
-from midchart.core.storage.archives import UntrustedZip
-from midchart.core.storage.sources import Source
+from midchart.core.storage.sources import Source, UntrustedZip
 
 
 def packed(
