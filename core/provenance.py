@@ -6,7 +6,7 @@ import platform
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import cache
-from hashlib import blake2b
+from hashlib import blake2b, file_digest
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,6 +61,12 @@ def files_hash(files: Iterable[tuple[str, bytes]], size: int = 20, more: bytes =
         total.update(f"{len(name)}:{name}".encode("utf-8", "surrogateescape") + content)
     total.update(more)
     return total.hexdigest()
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file, in hex; raises OSError."""
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()  # pyright: ignore[reportArgumentType]
 
 
 @cache

@@ -23,6 +23,7 @@ from midchart.core.access import needs
 from midchart.core.errors import InputError, MissingModel, SpecError, UnknownName, WorkFailed
 from midchart.core.named_files import shown_path
 from midchart.core.parsing import LONGEST_NAME, valid_unicode
+from midchart.core.provenance import sha256_of
 
 MINILM = "all-MiniLM-L6-v2"
 RELEVANCE = "ms-marco-MiniLM-L-6-v2"
@@ -292,8 +293,7 @@ def no_progress_bar() -> Generator[None]:
 @lru_cache(maxsize=64)
 def _sha256(path: Path, state: tuple[int, int]) -> str:
     """SHA-256 of a file, worked out once for each of its states (size, time of change)."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return sha256_of(path)
 
 
 def fingerprint(located: Found) -> str:

@@ -1,14 +1,12 @@
-"""What became of a cohort's files: what is left out, doubtful or shown; of what kind XML is."""
+"""What became of a cohort's files: what is left out, doubtful or shown."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from midchart.core.errors import DataError, one_line
-from midchart.core.parsing import UTF_16
 from midchart.core.storage.sources import Source
 from midchart.core.types import Account, Skip, UnsettledColumn
 
@@ -107,23 +105,3 @@ class LoadLog:
         """The error of a cohort with no readable part: its first skip, else ``reason``."""
         first = self.skipped[0] if self.skipped else Skip(name, None, reason)
         return DataError(first.file, first.line, first.reason)
-
-
-_XML_HEAD = 1 << 16
-_LARGEST_STYLESHEET = 1 << 24
-"""Bytes of a stylesheet in which a clinical document is looked for."""
-_CLINICAL_DOCUMENT = re.compile(rb"<(?:[\w.-]{1,40}:)?ClinicalDocument[\s>]")
-_FHIR = b"http://hl7.org/fhir"
-
-
-def xml_kind(file: Source) -> str:
-    """What an XML file is by its head: "cda" for a clinical document, "fhir", or "" for anything
-    else. Raises as :meth:`Source.start`."""
-    head = file.start(_XML_HEAD)
-    if b"XSL/Transform" in head:  # a document may be inside of its stylesheet
-        head = file.start(_LARGEST_STYLESHEET)
-    text = head.decode("utf-16", "replace").encode() if head[:2] in UTF_16 else head
-    if _CLINICAL_DOCUMENT.search(text):
-        return "cda"
-    plain = head.replace(b"\0", b"")
-    return "fhir" if _FHIR in plain and b"<ClinicalDocument" not in plain else ""

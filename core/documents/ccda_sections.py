@@ -6,6 +6,7 @@ left of a section is one passage at the time of the document.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -22,6 +23,7 @@ from midchart.core.documents.ccda_entries import (
 from midchart.core.fhir.events import Payload
 from midchart.core.text.markup import markup_lines, markup_text
 
+CLINICAL_DOCUMENT = re.compile(r"<(?:[\w.-]{1,40}:)?ClinicalDocument[\s>]")
 _NO_INFORMATION = {
     "NI": "no information", "NA": "not applicable", "UNK": "unknown", "NASK": "not asked",
     "ASKU": "asked but unknown", "NAV": "temporarily unavailable", "MSK": "masked",

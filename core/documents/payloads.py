@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import partial
 
 from midchart.core.cohorts.records import Entry
-from midchart.core.documents.ccda_sections import documents_in, text_of_document
+from midchart.core.documents.ccda_sections import CLINICAL_DOCUMENT, documents_in, text_of_document
 from midchart.core.documents.hl7v2_segments import Hl7Message, messages_of
 from midchart.core.errors import DataError
 from midchart.core.fhir.events import ResourceReader
@@ -36,7 +36,6 @@ from midchart.core.text.markup import html_text, markup_text
 
 _CHARSET = re.compile(r"charset=[\"']?([\w.:-]+)")
 _BASE64 = re.compile(r"(?:data:([\w/.+-]*)[^,]{0,80};base64,)?([A-Za-z0-9+/\s]{40,}={0,2})\s*\Z")
-_CLINICAL_DOCUMENT = re.compile(r"<(?:[\w.-]{1,40}:)?ClinicalDocument[\s>]")
 _ENTITY = re.compile(r"&(?:nbsp|lt|gt|amp|quot|#\d{2,5});")
 _MESSAGE = re.compile(r"MSH\|[^|]{4,5}\|")
 _FHIR = re.compile(r'\s*[\[{].*"resourceType"', re.DOTALL)
@@ -142,7 +141,7 @@ def _text_of(text: str, kind: str) -> tuple[str, str]:
         return _rtf_text(text)
     if _MESSAGE.match(head):
         return _messages_text(text)
-    if head.startswith("<") and _CLINICAL_DOCUMENT.search(head):
+    if head.startswith("<") and CLINICAL_DOCUMENT.search(head):
         return _document_text(text.lstrip("\ufeff \t\r\n"))
     if _FHIR.match(head) or (head.startswith("<") and f'"{NAMESPACE}"' in head):
         return _resources_text(text)

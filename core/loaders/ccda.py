@@ -14,13 +14,14 @@ from xml.etree.ElementTree import Element
 
 from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.columns import BY_FILE, BY_NUMBER, PATIENTS
-from midchart.core.cohorts.files import LoadLog, xml_kind
+from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.identity import Demographics, Key, People, record_names
 from midchart.core.cohorts.manifest import column_settings
 from midchart.core.cohorts.parallel import each_file
 from midchart.core.cohorts.records import Entry, PatientEntries, entry, tables_in
 from midchart.core.documents.ccda_entries import code_text, date_of, each, inside, joined
 from midchart.core.documents.ccda_sections import (
+    CLINICAL_DOCUMENT,
     document_time,
     documents_in,
     passages_of,
@@ -29,6 +30,8 @@ from midchart.core.documents.payloads import payload_text
 from midchart.core.loaders import LOADERS
 from midchart.core.storage.sources import DEEP, Source
 
+_LARGEST_STYLESHEET = 1 << 24
+"""Bytes of a stylesheet in which a clinical document is looked for."""
 _SOCIAL_SECURITY = "2.16.840.1.113883.4.1"
 
 
@@ -164,8 +167,11 @@ class Ccda(RecordLoader):
         )
 
     def has_marks(self, file: Source) -> bool:
-        """Whether the root element at the head of a file is a clinical document."""
-        return xml_kind(file) == "cda"
+        """Whether a clinical document begins at the head of a file, or in its stylesheet."""
+        head = file.start(self.sniffed)
+        if b"XSL/Transform" in head:
+            head = file.start(_LARGEST_STYLESHEET)
+        return bool(CLINICAL_DOCUMENT.search(head.replace(b"\0", b"").decode("latin-1")))
 
     def enter(self, place: Source, patients: PatientEntries) -> list[Source]:
         """Records of the documents' patients, and the questions of tables in the folder."""

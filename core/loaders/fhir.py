@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from midchart.core.cohorts.base import RecordLoader
-from midchart.core.cohorts.files import LoadLog, xml_kind
+from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.records import (
     Entry,
     Questions,
@@ -34,6 +34,7 @@ from midchart.core.documents.payloads import payload_text
 from midchart.core.errors import InputError
 from midchart.core.fhir.events import READ, ResourceReader
 from midchart.core.fhir.files import (
+    NAMESPACE,
     SUFFIXES,
     Member,
     MemberPlace,
@@ -162,7 +163,8 @@ class Fhir(RecordLoader):
 def _is_fhir(file: Source, unread: bool = True) -> bool:
     """Whether a file holds FHIR; ``unread`` of one of its endings that may not be opened."""
     if file.ending == ".xml":
-        return file.is_file() and xml_kind(file) == "fhir"
+        head = file.start(1 << 16).replace(b"\0", b"") if file.is_file() else b""
+        return NAMESPACE.encode() in head and b"ClinicalDocument" not in head
     return file.ending in SUFFIXES and file.is_file() and names_type(file, unread)
 
 

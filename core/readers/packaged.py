@@ -7,13 +7,13 @@ that others wait for; it ends on a cancel, and the file is held to its SHA-256.
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from pathlib import Path
 
 from midchart.core import weights
 from midchart.core.errors import MissingModel
 from midchart.core.interfaces import Watch, ignore
+from midchart.core.provenance import sha256_of
 from midchart.core.storage.lock import exclusive
 
 
@@ -38,8 +38,7 @@ def prepare(name: str, watch: Watch = ignore) -> Path:
 
 
 def _require_published(file: Path, sha256: str) -> None:
-    with file.open("rb") as content:
-        digest = hashlib.file_digest(content, "sha256").hexdigest()
+    digest = sha256_of(file)
     if digest != sha256:
         raise MissingModel(
             f"the GGUF file of the installed package is not the known one: its SHA-256 begins "

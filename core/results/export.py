@@ -20,7 +20,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from functools import cache
-from hashlib import sha256
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,7 +33,7 @@ from midchart.core.loaders.open import open_cohort
 from midchart.core.named_files import name_of
 from midchart.core.options import received_fields
 from midchart.core.parsing import identifier, read_json, user_path
-from midchart.core.provenance import now
+from midchart.core.provenance import now, sha256_of
 from midchart.core.results.report import changed_rows, report, views_of, write_tables
 from midchart.core.results.reviews import review_files
 from midchart.core.runs.directory import DIGESTS, RunDirectory, find_run, write_json
@@ -331,7 +330,7 @@ def _write(
         "files": {
             path.relative_to(staging).as_posix(): {
                 "bytes": path.stat().st_size,
-                "sha256": sha256(path.read_bytes()).hexdigest(),
+                "sha256": sha256_of(path),
             }
             for path in sorted(staging.rglob("*"))
             if path.is_file()

@@ -13,7 +13,7 @@ import re
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,7 +24,7 @@ from midchart.core.errors import DataError, InputError, MidchartError
 from midchart.core.identity import by_name_alone, person
 from midchart.core.loaders.open import content_digest
 from midchart.core.parsing import user_path
-from midchart.core.provenance import now
+from midchart.core.provenance import now, sha256_of
 from midchart.core.results.export import MANIFEST, read_manifest
 from midchart.core.results.reviews import checked_lines, code_of_import
 from midchart.core.runs.directory import DIGESTS, RUN_ID, RunDirectory, row_digests, write_json
@@ -35,7 +35,7 @@ from midchart.core.storage.files import incoming, sync_folder, writing
 from midchart.core.storage.jsonl import encode, read_lines
 from midchart.core.storage.lock import exclusive
 from midchart.core.storage.rows import Schema, literal, parquet_source, query
-from midchart.core.storage.sources import UntrustedZip
+from midchart.core.storage.sources import Source, UntrustedZip
 
 NAMES = re.compile(
     r"spec\.json|done\.json|events\.jsonl|gates\.json|report\.json|report\.html|REPRODUCE\.toml"
@@ -86,7 +86,8 @@ def _opened_as_run(path: Path, included: bool) -> dict[str, Any]:
 def _contents(path: Path, stack: ExitStack) -> tuple[set[str], Opener]:
     """The names of the files of an export, and how to open one."""
     if not path.is_dir():
-        archive = stack.enter_context(UntrustedZip(path.resolve(), str(path)))
+        file = stack.enter_context(Source.at(path.resolve()).packed())
+        archive = UntrustedZip(file, str(path))
         return set(archive.check(MOST_FILES, MOST_BYTES)), archive.open
     names: set[str] = set()
     for one in path.rglob("*"):
@@ -231,9 +232,7 @@ def _take(path: Path, name: str, recorded: Any, opened: Opener, into: Path, safe
         written.flush()
         if safe:
             os.fsync(written.fileno())
-    with target.open("rb") as file:
-        digest = file_digest(file, "sha256").hexdigest()  # pyright: ignore[reportArgumentType]
-    if recorded != {"bytes": target.stat().st_size, "sha256": digest}:
+    if recorded != {"bytes": target.stat().st_size, "sha256": sha256_of(target)}:
         raise InputError(
             f"{path}: {name} does not match its hash in {MANIFEST}; it was changed or truncated"
         )

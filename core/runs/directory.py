@@ -28,7 +28,6 @@ Ids are UTC and sort by time. A folder is made under a hidden name and renamed.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import secrets
@@ -49,7 +48,7 @@ from midchart.core.format import for_terminal
 from midchart.core.identity import ROLES, Person, by_name_alone, person
 from midchart.core.parsing import read_document
 from midchart.core.protocol import BEFORE, LATER, parse
-from midchart.core.provenance import now
+from midchart.core.provenance import now, sha256_of
 from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.plan import RULE_JUDGES, ArmConfig, ComponentSpec, Plan
 from midchart.core.runs.schemas import DONE, IMPORTED, PERSON, PLAN, QUEUED
@@ -249,9 +248,8 @@ def row_digests(folder: RunDirectory) -> dict[str, str]:
     digests: dict[str, str] = {}
     for path in sorted(p for part in ROWS for p in (folder.path / part).glob("*.parquet")):
         name = path.relative_to(folder.path).as_posix()
-        with folder.readable(name), path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256")  # pyright: ignore[reportArgumentType]
-            digests[name] = digest.hexdigest()
+        with folder.readable(name):
+            digests[name] = sha256_of(path)
     return digests
 
 

@@ -11,6 +11,7 @@ import dataclasses
 import re
 import stat
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -140,17 +141,15 @@ def import_cohort(
             total = sum(s.stat().st_size for _, s in sources if isinstance(s, Path))
             copy = LimitedCopy(staging, total, progress)
             for source_name, source in sources:
-                if source_name.lower().endswith(".zip"):
-                    with UntrustedZip(source, source_name) as archive:
-                        copy.total += sum(archive.check(_MOST_FILES, LARGEST_COHORT).values())
-                        for member in archive.names:
-                            with archive.open(member) as opened:
-                                copy.add(member, opened)
-                elif isinstance(source, Path):
-                    with source.open("rb") as opened:
-                        copy.add(source_name, opened)
-                else:
-                    copy.add(source_name, source)
+                with source.open("rb") if isinstance(source, Path) else nullcontext(source) as file:
+                    if not source_name.lower().endswith(".zip"):
+                        copy.add(source_name, file)
+                        continue
+                    archive = UntrustedZip(file, source_name)
+                    copy.total += sum(archive.check(_MOST_FILES, LARGEST_COHORT).values())
+                    for member in archive.names:
+                        with archive.open(member) as opened:
+                            copy.add(member, opened)
             if not copy.files:
                 raise DataError(name, None, "holds no file", "choose the files of a cohort")
             # Read and check the cohort; only its columns' settings are taken from its tag.

@@ -16,7 +16,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Collection, Generator, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b, file_digest
@@ -28,7 +28,7 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 from midchart.core.confinement import OVER_LIMIT
 from midchart.core.errors import DataError
-from midchart.core.parsing import decode_as, literal, parse_xml, read_json, valid_unicode, xml_text
+from midchart.core.parsing import decode_as, literal, parse_xml, valid_unicode, xml_text
 from midchart.core.storage.encodings import decoded
 from midchart.core.storage.files import FileState, file_state, temporary_folder
 from midchart.core.types import Skip
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 DEEP = "**/*"
 """The pattern of everything below a folder."""
-MOST_ZIP_FILES = 10_000
-LARGEST_ZIP_FILE = 4 << 30
+_MOST_ZIP_FILES = 10_000
+_LARGEST_ZIP_FILE = 4 << 30
 """Bytes of a file of a zip that is read, uncompressed."""
-RATIO, UNPACKED = 250, 4 << 20
+_RATIO, _UNPACKED = 250, 4 << 20
 """How many times its packed size, beyond some bytes, a zip unpacks to. Text of records reaches 130:
 indented FHIR of vital signs each minute. Deflate reaches 1,032."""
 _ENCRYPTED = 0x01 | 0x20 | 0x40
@@ -87,30 +87,6 @@ def reading_file(name: str) -> Generator[None]:
         raise DataError(name, None, reason, remedy) from None
 
 
-def _leads_out(path: Path) -> bool:
-    """Whether a file is a link out of its folder."""
-    inside = os.path.realpath(path.parent)
-    return path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(inside)
-
-
-def _open_regular(path: Path) -> BinaryIO:
-    """A regular file, opened for reading; nothing waits for a pipe's writer.
-
-    Raises OSError: EXDEV for a link out of the file's folder, ENODEV or EISDIR for another kind of
-    file, ETIME where a confined process may not read it.
-    """
-    if _leads_out(path):
-        raise OSError(errno.EXDEV, "a link out of its folder")
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
-    file = open(path, "rb", opener=lambda name, _: os.open(name, flags))  # noqa: SIM115 - given
-    state = os.fstat(file.fileno())
-    code = 0 if stat.S_ISREG(state.st_mode) else errno.ENODEV
-    if code or not watched(str(path), state.st_size):
-        file.close()
-        raise OSError(code or errno.ETIME, "not a regular file, or over a limit")
-    return file
-
-
 def relative_path(name: str) -> PurePosixPath:
     """A file's path below a folder; raises DataError for a name that leads out of it."""
     path, length = PurePosixPath(name), max(map(len, name.encode("utf-8", "replace").split(b"/")))
@@ -126,34 +102,24 @@ def relative_path(name: str) -> PurePosixPath:
 
 
 class UntrustedZip:
-    """A zip file that somebody else made, opened; ``label`` names it in errors.
+    """A zip in an open file that somebody else made; ``label`` names it in errors.
 
     ``names``: its files. A file is readable once :meth:`check` has admitted it. Every fault of the
     zip is a DataError of one line.
     """
 
-    def __init__(self, source: Path | IO[bytes], label: str) -> None:
+    def __init__(self, file: IO[bytes], label: str) -> None:
         self._label = label
-        with ExitStack() as stack:
-            if isinstance(source, Path):
-                source = stack.enter_context(_open_regular(source))
-            try:
-                self._archive = stack.enter_context(zipfile.ZipFile(source))
-            except NotImplementedError:  # zipfile's error for a later version of the format
-                raise self._refused("needs a later version of zip than is supported") from None
-            except (*_DAMAGED_ZIP, ValueError, OverflowError):  # offsets and names that cannot be
-                raise self._refused("is damaged or is no zip") from None
-            self._size = source.seek(0, io.SEEK_END)
-            self._open = stack.pop_all()
+        try:
+            self._archive = zipfile.ZipFile(file)
+        except NotImplementedError:  # zipfile's error for a later version of the format
+            raise self._refused("needs a later version of zip than is supported") from None
+        except (*_DAMAGED_ZIP, ValueError, OverflowError):  # offsets and names that cannot be
+            raise self._refused("is damaged or is no zip") from None
+        self._size = file.seek(0, io.SEEK_END)
         self._infos = [info for info in self._archive.infolist() if not info.is_dir()]
         self.names = [info.filename for info in self._infos]
         self._checked: dict[str, zipfile.ZipInfo] = {}
-
-    def __enter__(self) -> UntrustedZip:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
 
     def check(
         self, most_files: int, most_bytes: int, only: Collection[str] | None = None
@@ -161,7 +127,7 @@ class UntrustedZip:
         """Uncompressed size of each file by name; ``only``: of these, within the limits on bytes.
 
         Refuses links and special files, names that lead out of a folder or occur twice, more files
-        or bytes than that, and what unpacks to :data:`RATIO` times the zip's size.
+        or bytes than that, and what unpacks to :data:`_RATIO` times the zip's size.
         """
         if len(self._infos) > most_files:
             limit = f"holds {len(self._infos):,} files, more than {most_files:,}"
@@ -174,7 +140,7 @@ class UntrustedZip:
             if path in paths:
                 raise self._refused(f"holds {info.filename[:80]!r} twice")
             paths.add(path)
-        if sum(info.file_size for info in self._infos) > UNPACKED + RATIO * self._size:
+        if sum(info.file_size for info in self._infos) > _UNPACKED + _RATIO * self._size:
             raise self._refused("is a zip bomb", "unpack it, and import what it holds")
         wanted = self._infos if only is None else [i for i in self._infos if i.filename in only]
         if sum(info.file_size for info in wanted) > most_bytes:
@@ -294,7 +260,8 @@ class Source:
 
     def leads_out(self) -> bool:
         """Whether it is a link out of its folder, which is not read."""
-        return _leads_out(self._path)
+        real, inside = map(os.path.realpath, (self._path, self._path.parent))
+        return self._path.is_symlink() and not Path(real).is_relative_to(inside)
 
     @property
     def size(self) -> int:
@@ -310,7 +277,7 @@ class Source:
     @property
     def digest(self) -> bytes:
         """A hash of its bytes on disk."""
-        with reading_file(self.name), _open_regular(self._path) as file:
+        with self.packed() as file:
             opened: Any = file
             return file_digest(opened, lambda: blake2b(digest_size=20)).digest()
 
@@ -328,34 +295,45 @@ class Source:
 
     def members(self) -> list[Source]:
         """The files in a zip that are not hidden."""
-        with self._zip() as archive:
-            names = [n for n in archive.names if not any(map(is_hidden, PurePosixPath(n).parts))]
-        return [Source(self._path, self.root, name) for name in names]
+        with self.packed() as file:
+            names = UntrustedZip(file, self.name).names
+        visible = (n for n in names if not any(map(is_hidden, PurePosixPath(n).parts)))
+        return [Source(self._path, self.root, name) for name in visible]
+
+    def _regular(self) -> BinaryIO:
+        """The file on the disk, opened for reading; nothing waits for a pipe's writer.
+
+        Raises OSError: EXDEV for a link out of the file's folder, ENODEV or EISDIR for another kind
+        of file, ETIME where a confined process may not read it.
+        """
+        if self.leads_out():
+            raise OSError(errno.EXDEV, "a link out of its folder")
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
+        file = open(self._path, "rb", opener=lambda at, _: os.open(at, flags))  # noqa: SIM115
+        state = os.fstat(file.fileno())
+        code = 0 if stat.S_ISREG(state.st_mode) else errno.ENODEV
+        if code or not watched(str(self._path), state.st_size):
+            file.close()
+            raise OSError(code or errno.ETIME, "not a regular file, or over a limit")
+        return file
 
     @contextmanager
-    def _zip(self) -> Generator[UntrustedZip]:
-        """The zip that it is, or that it is in, opened."""
-        name = Source(self._path, self.root).name
-        with reading_file(name), UntrustedZip(self._path, name) as archive:
-            yield archive
-
-    @contextmanager
-    def _packed(self) -> Generator[IO[bytes]]:
-        """The file opened for reading as it is on the disk or in its zip."""
-        if not self.member:
-            with _open_regular(self._path) as file:
+    def packed(self) -> Generator[IO[bytes]]:
+        """The file opened for reading as it is on the disk or in its zip; also what the caller
+        reads of it raises only DataError."""
+        with reading_file(self.name), self._regular() as file:
+            if not self.member:
                 yield file
-            return
-        with self._zip() as archive:
-            archive.check(MOST_ZIP_FILES, LARGEST_ZIP_FILE, [self.member])
-            with archive.open(self.member) as file:
-                yield file
+                return
+            archive = UntrustedZip(file, Source(self._path, self.root).name)
+            archive.check(_MOST_ZIP_FILES, _LARGEST_ZIP_FILE, [self.member])
+            with archive.open(self.member) as member:
+                yield member
 
     @contextmanager
     def open(self) -> Generator[IO[bytes]]:
-        """The file opened for reading, unpacked; also what the caller reads of it raises only
-        DataError."""
-        with reading_file(self.name), self._packed() as file:
+        """The file opened for reading, unpacked; raises as :meth:`packed`."""
+        with self.packed() as file:
             if self.own_name[-3:].lower() == ".gz":
                 with gzip.GzipFile(fileobj=file) as unpacked:
                     yield cast("IO[bytes]", unpacked)
@@ -367,12 +345,12 @@ class Source:
         """This file on the disk; a member of a zip is unpacked into a temporary folder. Raises
         DataError."""
         if not self.member:
-            with self.open():
+            with self.packed():
                 yield self
             return
         with temporary_folder() as folder:
             place = folder / self.own_name
-            with reading_file(self.name), self._packed() as file, place.open("wb") as unpacked:
+            with self.packed() as file, place.open("wb") as unpacked:
                 copyfileobj(file, unpacked)
             yield Source.at(place)
 
@@ -400,10 +378,6 @@ class Source:
         """Its text in any encoding, and which one that is (:func:`.encodings.decoded`)."""
         return decoded(self.content(), self.name)
 
-    def json(self, remedy: str = "", unique: bool = False) -> Any:
-        """The value of its JSON document (:func:`midchart.core.parsing.read_json`)."""
-        return read_json(self.text(), self.name, remedy=remedy, unique=unique)
-
     def xml(self) -> Element:
         """The root of its XML document (:func:`midchart.core.parsing.parse_xml`)."""
         return parse_xml(xml_text(self.content(), self.name), self.name)
@@ -411,9 +385,8 @@ class Source:
     @property
     def sql(self) -> str:
         """It as a string of DuckDB's SQL."""
-        with reading_file(self.name):
-            _open_regular(self._path).close()
-        return literal(self._path)
+        with self.packed():
+            return literal(self._path)
 
     def csv_rows(self, columns: Sequence[str], delimiter: str = ",") -> str:
         """SQL that reads all columns of a CSV with a one-line header as text; malformed lines are

@@ -35,7 +35,7 @@ from midchart.core.loaders.benchmarks import LABELS, LabelledCase, labelled_case
 from midchart.core.loaders.open import open_cohort
 from midchart.core.parsing import user_path
 from midchart.core.protocol import Protocol
-from midchart.core.provenance import now
+from midchart.core.provenance import now, sha256_of
 from midchart.core.results.export import check_text_allowed, cohort_name, finished_plan
 from midchart.core.results.report import report
 from midchart.core.runs.directory import RunDirectory, find_run, write_json
@@ -243,7 +243,7 @@ def _write_every_eval_ever(system: ExportedSystem, folder: Path) -> None:
         "detailed_evaluation_results": {
             "format": "jsonl", "file_path": samples.relative_to(folder).as_posix(),
             "hash_algorithm": "sha256", "total_rows": rows,
-            "checksum": sha256(samples.read_bytes()).hexdigest(),
+            "checksum": sha256_of(samples),
         },
     })  # fmt: skip
 

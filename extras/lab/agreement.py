@@ -14,7 +14,6 @@ import csv
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ from midchart.core.judges.statements import (
     feature_rows,
 )
 from midchart.core.protocol import Protocol
+from midchart.core.provenance import sha256_of
 from midchart.core.stats.agreement import kappa_of, raw_of
 from midchart.core.storage.files import output_file
 from midchart.core.types import Answer, Gold, Instruction
@@ -289,7 +289,7 @@ def judge_agreement(
         rows += agreement_rows(name, np.array([item.others[name] for item in items]), items)
     document = {
         "data": path.name,
-        "sha256": sha256(path.read_bytes()).hexdigest(),
+        "sha256": sha256_of(path),
         "answers": len(items),
         "questions": len({item.group for item in items}),
         "agreement": rows,

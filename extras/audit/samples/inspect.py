@@ -63,8 +63,8 @@ def _private_copy(log: Source, folder: Path) -> Path:
     if path.suffix == ".json" and path.stat().st_size > LARGEST_DOCUMENT:
         raise DataError(name, None, f"has more than {LARGEST_DOCUMENT >> 20} MB", "split it")
     if path.suffix == ".eval":
-        with UntrustedZip(path, name) as archive:
-            sizes = archive.check(_MOST_MEMBERS, _MOST_UNPACKED)
+        with path.open("rb") as packed:
+            sizes = UntrustedZip(packed, name).check(_MOST_MEMBERS, _MOST_UNPACKED)
         if max(sizes.values(), default=0) > LARGEST_DOCUMENT:
             limit = f"holds a file of more than {LARGEST_DOCUMENT >> 20} MB"
             raise DataError(name, None, limit, "log without images or large attachments")

@@ -122,7 +122,7 @@ def test_the_digest_depends_only_on_content(tmp_path: Path):
     code += "from midchart.core.cohorts.files import LoadLog; "
     code += "from midchart.core.loaders.medalign import read_record"
     code += "; print(read_record(Source.at(sys.argv[1]), LoadLog()).digest)"
-    call = [sys.executable, "-c", code, str(write(tmp_path, RELEASE, "b.xml").path)]
+    call = [sys.executable, "-c", code, str(tmp_path / write(tmp_path, RELEASE, "b.xml").name)]
     printed = subprocess.run(call, capture_output=True, text=True, check=True, cwd=ROOT)
     assert printed.stdout.strip() == one
 
