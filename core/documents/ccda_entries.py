@@ -19,6 +19,7 @@ from xml.etree.ElementTree import Element
 
 from midchart.core.cohorts.columns import parse_time
 from midchart.core.cohorts.status import Status, classify, stated
+from midchart.core.fhir.events import Payload
 from midchart.core.fhir.values import distinct_texts
 
 _STATEMENTS = frozenset(
@@ -37,6 +38,12 @@ _SAYS_NO = re.compile(
     r"|free of|ruled out|unknown|unremarkable|kein\w*|nicht|aucun\w*|pas|sin|ningun\w*)\b",
     re.IGNORECASE,
 )
+NO_INFORMATION = {
+    "NI": "no information", "NA": "not applicable", "UNK": "unknown", "NASK": "not asked",
+    "ASKU": "asked but unknown", "NAV": "temporarily unavailable", "MSK": "masked",
+    "OTH": "other", "NP": "not present", "NINF": "no information",
+}  # fmt: skip
+"""What a null flavour says."""
 _CODE_NAMES = {
     **dict.fromkeys(("ASSERTION", "CONC", "IMMUNIZ"), ""),
     "SEV": "severity",
@@ -101,12 +108,12 @@ def date_of(stamp: Element | None) -> str:
 
 
 def code_text(element: Element | None) -> str:
-    """What a coded value says: its display names, else its original text, else the code."""
+    """What a coded value says: its display names and original text, else the code."""
     if element is None:
         return ""
     codings = [element, *each(element, "translation")]
-    named = distinct_texts(coding.get("displayName", "").strip() for coding in codings)
-    text = named or joined(inside(element, "originalText"))
+    named = (coding.get("displayName", "").strip() for coding in codings)
+    text = distinct_texts((*named, joined(inside(element, "originalText"))))
     qualified = [
         f"{code_text(inside(one, 'name'))} {code_text(inside(one, 'value'))}".strip()
         for one in each(element, "qualifier")
@@ -116,36 +123,73 @@ def code_text(element: Element | None) -> str:
 
 
 def _quantity(element: Element | None) -> str:
+    """A quantity, a range of quantities or a ratio of two."""
     if element is None:
         return ""
     unit = element.get("unit", "")
-    return f"{element.get('value', '')} {'' if unit == '1' else unit}".strip()
+    stated = f"{element.get('value', '')} {'' if unit == '1' else unit}".strip()
+    if stated or not len(element):
+        return stated
+    above, below = (_quantity(inside(element, tag)) for tag in ("numerator", "denominator"))
+    between = ":" if above.isdecimal() and below.isdecimal() else " / "
+    return _range(element) or (f"{above}{between}{below}" if above and below else "")
 
 
 def _range(element: Element) -> str:
-    low, high = _quantity(inside(element, "low")), _quantity(inside(element, "high"))
-    return f"{low}–{high}" if low and high else f"≥ {low}" if low else f"≤ {high}" if high else ""
+    low, high = inside(element, "low"), inside(element, "high")
+    least, most = _quantity(low), _quantity(high)
+    if least and most:
+        return f"{least}–{most}"
+    is_strict = any(one is not None and one.get("inclusive") == "false" for one in (low, high))
+    sign = (">" if least else "<") if is_strict else "≥" if least else "≤"
+    return f"{sign} {least or most}" if least or most else ""
 
 
 def _kind(element: Element) -> str:
     return element.get(_XSI_TYPE, "").rpartition(":")[2]
 
 
+def _period(stamp: Element) -> str:
+    """A date, or the first and last date of a time."""
+    low, high = date_of(inside(stamp, "low")), date_of(inside(stamp, "high"))
+    ends = f"from {low}" if low and not high else f"until {high}" if high and not low else ""
+    return date_of(stamp) or ends or (f"{low} to {high}" if low else "")
+
+
+_MEALS = {"M": "breakfast", "D": "lunch", "V": "dinner", "": "meals"}
+_EVENTS = {
+    "HS": "at bedtime", "WAKE": "on waking",
+    **{f"{code}{meal}": f"{word} {name}" for meal, name in _MEALS.items()
+       for code, word in (("AC", "before"), ("C", "at"), ("IC", "between"), ("PC", "after"))},
+}  # fmt: skip
+"""Events of the day by which doses are timed (HL7 TimingEvent)."""
+
+
+def _rhythm(stamp: Element) -> str:
+    """How often something is done, or by which event of the day."""
+    period, event = _quantity(inside(stamp, "period")), inside(stamp, "event")
+    if event is None:
+        return f"every {period}" if period else ""
+    code = event.get("code", "")
+    return f"{_quantity(inside(stamp, 'offset', 'low'))} {_EVENTS.get(code, code)}".strip()
+
+
+def _condition(element: Element) -> str:
+    """What must hold for a statement."""
+    stated = (code_text(one) or joined(one) for one in element.iter("value"))
+    return distinct_texts((*stated, joined(element)))
+
+
 def _value(element: Element) -> str:
-    kind = _kind(element)
-    if kind == "TS":
-        return date_of(element)
-    if kind.startswith("IVL"):
-        return _range(element) or _quantity(element)
+    if _kind(element).endswith("TS"):
+        return _period(element)
     text = code_text(element) or _quantity(element) or joined(element)
-    return text or ("unknown" if element.get("nullFlavor") else "")
+    return text or NO_INFORMATION.get(element.get("nullFlavor", ""), "")
 
 
 def _coded_name(named: Element | None) -> str:
-    """The display names and the original text of what a product or substance is, else its name."""
-    code = inside(named, "code")
-    stated = distinct_texts((code_text(code), joined(inside(code, "originalText"))))
-    return stated or joined(inside(named, "name"))
+    """What a product, substance or person is, else its name."""
+    return code_text(inside(named, "code")) or joined(inside(named, "name"))
 
 
 def _reference(element: Element) -> str:
@@ -158,6 +202,10 @@ _DETAILS: tuple[tuple[str, Callable[[Element], str], str], ...] = (
     ("rate", _quantity, "rateQuantity"),
     ("quantity", _quantity, "quantity"),
     ("dose", _quantity, "doseQuantity"),
+    ("at most", _quantity, "maxDoseQuantity"),
+    ("", _rhythm, "effectiveTime"),
+    ("if", _condition, "precondition"),
+    ("discharged to", code_text, "dischargeDispositionCode"),
     *(("", code_text, tag) for tag in ("priorityCode", "routeCode", "interpretationCode")),
     *(("site", code_text, tag) for tag in ("approachSiteCode", "targetSiteCode")),
     ("method", code_text, "methodCode"),
@@ -166,6 +214,14 @@ _DETAILS: tuple[tuple[str, Callable[[Element], str], str], ...] = (
     ("", joined, "text"),
 )
 """The further parts of a statement, but for those nested in it and its state: word, reader, tag."""
+
+
+def _relative(subject: Element) -> str:
+    """Which relative a statement is about, and whether that one died."""
+    person = inside(subject, "relatedSubject")
+    dead = inside(person, "subject", "deceasedInd")
+    died = ", deceased" if dead is not None and dead.get("value") == "true" else ""
+    return f"{code_text(inside(person, 'code'))}{died}"
 
 
 def _times(stamps: Iterable[Element]) -> Iterator[tuple[datetime | None, str]]:
@@ -188,10 +244,14 @@ class _EntryStatement:
     """
 
     def __init__(
-        self, element: Element, around: _EntryStatement | None = None, relation: str = ""
+        self,
+        element: Element,
+        read: Payload,
+        around: _EntryStatement | None = None,
+        relation: str = "",
     ) -> None:
         self.chain: tuple[int, ...] = (id(self), *(() if around is None else around.chain))
-        self.relation, self._tag = relation, element.tag
+        self.relation, self._tag, self._read = relation, element.tag, read
         self.ids, self.inner = set[str](), list[_EntryStatement]()
         parts: dict[str, list[Element]] = {}
         for child in element:
@@ -199,14 +259,21 @@ class _EntryStatement:
         self._parts = parts
         self._code = next((one.get("code", "") for one in parts.get("statusCode", ())), "")
         self._claim = classify((self._code, element.get("moodCode", "")))
+        is_usual = self._code in ("completed", "active") or classify([self._code])[1]
+        self._state = "" if is_usual else self._code
         self._is_denied = element.get("negationInd") == "true"
         self._denial: str = "" if around is None else around._denial
+        self._whose: str = "" if around is None else around._whose
+        for one in parts.get("subject", ()):
+            self._whose = _relative(one)
         if self._is_denied:
             self._denial = _NEGATED.get(self._tag, "negated")
         outer = (None, "") if around is None else around.time
-        self.time = next(filter(itemgetter(0), _times(parts.get("effectiveTime", ()))), outer)
-        """The first moment of its time, else of that of the statement around it, and its date as
-        exact as it is stated."""
+        recorded = (stamp for one in parts.get("author", ()) for stamp in each(one, "time"))
+        stamps = (*_times(parts.get("effectiveTime", ())), outer, *_times(recorded))
+        self.time = next(filter(itemgetter(0), stamps), outer)
+        """The first moment of its time, else of that of the statement around it, else when it was
+        recorded, and its date as exact as it is stated."""
         self._products = [
             _coded_name(inside(one, "manufacturedProduct", "manufacturedMaterial"))
             for tag in ("consumable", "product") for one in parts.get(tag, ())
@@ -215,7 +282,10 @@ class _EntryStatement:
             _coded_name(inside(one, "participantRole", kind))
             for one in parts.get("participant", ()) for kind in ("playingEntity", "playingDevice")
         ]  # fmt: skip
-        self.values = [_value(one) for one in parts.get("value", ())]
+        self.values = [
+            self._embedded(one) if one.get("representation") == "B64" else _value(one)
+            for one in parts.get("value", ())
+        ]
         self._details = [
             f"{name} {text}".strip()
             for name, read, tag in _DETAILS
@@ -224,12 +294,17 @@ class _EntryStatement:
         ]  # fmt: skip
         self._look(element, "")
 
+    def _embedded(self, value: Element) -> str:
+        """The text of an encoded value, or why there is none."""
+        text, problem = self._read(joined(value), f"{value.get('mediaType', '')};base64")
+        return text or f"not read: the value {problem.partition(' — ')[0]}"
+
     def _look(self, parent: Element, related: str) -> None:
         """Find the statements in it and the texts that it refers to."""
         for child in parent:
             tag = child.tag
             if tag in _STATEMENTS:
-                self.inner.append(_EntryStatement(child, self, related))
+                self.inner.append(_EntryStatement(child, self._read, self, related))
             elif len(child):
                 named = tag if tag == "component" else child.get("typeCode", "")
                 self._look(child, named or related)
@@ -251,17 +326,9 @@ class _EntryStatement:
 
     @cached_property
     def _when(self) -> str:
-        """When, for how long and how often."""
-        times: list[str] = []
-        for stamp in (*self._parts.get("effectiveTime", ()), *self._parts.get("time", ())):
-            low, high = date_of(inside(stamp, "low")), date_of(inside(stamp, "high"))
-            period, single = _quantity(inside(stamp, "period")), date_of(stamp)
-            if single or low or high:
-                ends = f"from {low}" if low and not high else f"until {high}" if not low else ""
-                times.append(single or ends or f"{low} to {high}")
-            if period:
-                times.append(f"every {period}")
-        return ", ".join(times)
+        """When and for how long."""
+        stamps = (one for tag in ("effectiveTime", "time") for one in self._parts.get(tag, ()))
+        return ", ".join(filter(None, map(_period, stamps)))
 
     @cached_property
     def _label(self) -> str:
@@ -298,7 +365,7 @@ class _EntryStatement:
         """Its values and details; of one that is not the ``main`` one with its name, where they do
         not say of what they are."""
         if self is main:
-            return [*self.values, *self._details]
+            return [*self.values, *self._details, self._whose, self._state]
         counted = (one for one in self._parts.get("value", ()) if _kind(one).endswith("INT"))
         counts = [one.get("value", "") for one in counted]
         named = (f"{self.name} {text}" if text in counts else text
@@ -311,11 +378,10 @@ class _EntryStatement:
         status, words = self.status(alone=True)
         if status is Status.RETRACTED:
             return ""
-        is_usual = self._code in ("completed", "active") or classify([self._code])[1]
-        of_element = (
-            *(self._label, ", ".join(filter(None, self.values))),
-            *(self._when, *self._details, "" if is_usual else self._code),
-        )
+        whose = self._whose if self.relation in ("", "component") else ""
+        label = ": ".join(filter(None, (whose, self._label)))
+        values = ", ".join(filter(None, self.values))
+        of_element = (label, values, self._when, *self._details, self._state)
         text = "; ".join(filter(None, of_element))
         nested = (
             f"{_NESTED.get(one.relation, '')} {line}".strip()
@@ -331,9 +397,9 @@ class SectionEntries:
     ``denied`` lines are negated by their entries alone.
     """
 
-    def __init__(self, section: Element) -> None:
+    def __init__(self, section: Element, read: Payload) -> None:
         inside_entries = (child for entry in each(section, "entry") for child in entry)
-        tops = (_EntryStatement(one) for one in inside_entries if one.tag in _STATEMENTS)
+        tops = (_EntryStatement(one, read) for one in inside_entries if one.tag in _STATEMENTS)
         self._tops = {top.chain[0]: top for top in tops}
         self._by_id: dict[str, list[_EntryStatement]] = {}
         for top in self._tops.values():

@@ -13,6 +13,7 @@ from datetime import datetime
 from xml.etree.ElementTree import Element
 
 from midchart.core.documents.ccda_entries import (
+    NO_INFORMATION,
     SectionEntries,
     code_text,
     each,
@@ -24,11 +25,6 @@ from midchart.core.fhir.events import Payload
 from midchart.core.text.markup import markup_lines, markup_text
 
 CLINICAL_DOCUMENT = re.compile(r"<(?:[\w.-]{1,40}:)?ClinicalDocument[\s>]")
-_NO_INFORMATION = {
-    "NI": "no information", "NA": "not applicable", "UNK": "unknown", "NASK": "not asked",
-    "ASKU": "asked but unknown", "NAV": "temporarily unavailable", "MSK": "masked",
-    "OTH": "other", "NP": "not present", "NINF": "no information",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +56,11 @@ def document_time(root: Element) -> tuple[datetime | None, str]:
 
 
 def passages_of(root: Element, read: Payload) -> list[SectionPassage]:
-    """The passages of a document's body in order. ``read`` reads a body that is no sections."""
+    """The passages of a document's body in order. ``read`` reads a body or value that is encoded."""
     structured = inside(root, "component", "structuredBody")
     body = inside(root, "component", "nonXMLBody", "text")
     if structured is not None:
-        return list(_sections(structured, "", document_time(root)[0]))
+        return list(_sections(structured, "", document_time(root)[0], read))
     if body is not None:
         title = joined(inside(root, "title")) or code_text(inside(root, "code")) or "Document"
         return [
@@ -95,15 +91,17 @@ def section_code(element: Element | None) -> str:
 def _body_text(body: Element, read: Payload) -> str:
     """Text of a body without sections, or what kind of file it is and that it was not read."""
     kind = body.get("mediaType", "text/plain")
-    if inside(body, "reference") is not None:
-        return "not read: the document points to a file outside of it"
+    if (file := inside(body, "reference")) is not None:
+        return f"not read: the document is another file, {file.get('value', 'not named')}"
     content = "".join(body.itertext()).strip()
     encoded = body.get("representation") == "B64"
     text, problem = read(content, f"{kind};base64" if encoded else kind)
     return text or f"not read: the document's body {problem.partition(' — ')[0]}"
 
 
-def _sections(body: Element, parent: str, time: datetime | None) -> Iterator[SectionPassage]:
+def _sections(
+    body: Element, parent: str, time: datetime | None, read: Payload
+) -> Iterator[SectionPassage]:
     """The passages of each section with content, sub-sections after their section: the lines of
     its narrative, each with the time of its entry, then those of entries that it does not say."""
     for component in each(body, "component"):
@@ -114,15 +112,15 @@ def _sections(body: Element, parent: str, time: datetime | None) -> Iterator[Sec
         title = ("" if heading is None else markup_text(heading)).replace("\n", " ")
         stated = title or code_text(code)
         title = stated or parent or "Section"
-        entries, text = SectionEntries(section), inside(section, "text")
+        entries, text = SectionEntries(section, read), inside(section, "text")
         written = [] if text is None else markup_lines(text, entries.ids)
         timed = [entries.joined(line, ids) for line, ids in written]
         timed += entries.rest("\n".join(line for line, _ in written))
         lines = [(_other_day(at, time), line) for at, line in timed]
         current = [line for day, line in lines if day is None]
         if not lines and section.get("nullFlavor"):
-            current = [_NO_INFORMATION.get(section.get("nullFlavor", ""), "no information")]
-        inner = list(_sections(section, title, time))
+            current = [NO_INFORMATION.get(section.get("nullFlavor", ""), "no information")]
+        inner = list(_sections(section, title, time, read))
         if stated and not lines and not current:  # a heading above its sub-sections
             inner = [
                 replace(one, title=one.title if one.title == title else f"{title} — {one.title}")

@@ -53,6 +53,7 @@ class _CcdaDocument:
     denied: int
     dated: int
     """Lines of text that their entries alone negate, and facts of a day of their own."""
+    patients: int
 
 
 def _id(element: Element) -> Key:
@@ -124,6 +125,7 @@ def _read_document(root: Element, name: str) -> _CcdaDocument:
         len(date) == 10 or not date,
         sum(one.denied for one in passages),
         sum(one.time is not None for one in passages),
+        len(each(root, "recordTarget")),
     )
 
 
@@ -224,6 +226,8 @@ def _warn_of_dates(documents: Sequence[_CcdaDocument], log: LoadLog) -> None:
          [one.dated for one in documents]),
         ("documents name only the month or year of their date — they are at its first day",
          [not one.exact for one in documents]),
+        ("documents name several patients — they are in the record of the first",
+         [one.patients > 1 for one in documents]),
         ("documents have no date — they come first",
          [bool(one.notes) and one.notes[0][0] is None for one in documents]),
     ):  # fmt: skip

@@ -218,10 +218,12 @@ def _outcomes(
             outcome = ADMINISTRATIVE, "says that there is no value"
         elif (_STAMP.fullmatch(plain) or _TIMES.fullmatch(address)) and not _days(value):
             outcome = ADMINISTRATIVE, "a time that is none"
-        elif stated := set_aside[address]:
+        elif (stated := set_aside[address]) and stated[0] is ADMINISTRATIVE:
             outcome = stated
         elif _is_said(value, plain, near, words):
             outcome = TWICE, "in other words or another form"
+        elif stated:
+            outcome = stated
         elif len({*_days(value)}) > 1:
             outcome = LEFT_OUT, "a date of which day and month are not certain"
         else:
