@@ -56,7 +56,7 @@ def document_time(root: Element) -> tuple[datetime | None, str]:
 
 
 def passages_of(root: Element, read: Payload) -> list[SectionPassage]:
-    """The passages of a document's body in order. ``read`` reads a body or value that is encoded."""
+    """The passages of a document's body in order. ``read`` reads an encoded one."""
     structured = inside(root, "component", "structuredBody")
     body = inside(root, "component", "nonXMLBody", "text")
     if structured is not None:

@@ -30,9 +30,10 @@ _CLASSES = {"I": "inpatient", "O": "outpatient", "E": "emergency", "P": "pre-adm
             "R": "recurring patient", "B": "obstetrics"}  # fmt: skip
 _RESULTS = {"W": "entered-in-error", "D": "deleted", "P": "preliminary", "S": "partial",
             "X": "not-done", "I": "registered"}  # fmt: skip
+_CONTROLS = {"DC": "discontinued", "OD": "discontinued", "HD": "on hold"}
 _CANCELLED = {"CA": "cancelled", "OC": "cancelled", "CR": "cancelled", "OB": "obsolete"}
 _ADMINISTRATIVE = frozenset((
-    *("MSH", "EVN", "PD1", "NK1", "GT1", "IN1", "IN2", "IN3", "ROL", "PV2", "FT1", "TQ1", "FHS"),
+    *("MSH", "EVN", "PD1", "NK1", "GT1", "IN1", "IN2", "IN3", "ROL", "FT1", "FHS"),
     *("BHS", "FTS", "BTS", "MSA", "SFT", "ORC", "UB1", "UB2", "ACC", "CTI", "RGS", "AIS", "AIG"),
     *("AIL", "AIP", "DSC", "QRD", "QRF", "ERR"),
 ))  # fmt: skip
@@ -69,10 +70,21 @@ _FORMS = {
     "RXA": _SegmentForm(
         "drug_exposure", 5, (3,),
         (("dose", 6, 1, {"999": "", "0": ""}), ("+", 7, 1, {}), ("because", 18, 2, {}),
-         ("", 9, 2, {})), (20, {"RE": "declined", "NA": "not-done", "PA": "partial"}),
+         ("", 9, 2, {}), ("lot", 15, 1, {})), (20, {"RE": "declined", "NA": "not-done", "PA": "partial"}),
     ),
-    "RXE": _SegmentForm("drug_exposure", 2, (1,), (("ordered: dose", 3, 1, {}), ("+", 5, 1, {}))),
-    "RXO": _SegmentForm("drug_exposure", 1, (), (("ordered: dose", 2, 1, {}), ("+", 4, 1, {}))),
+    "RXE": _SegmentForm(
+        "drug_exposure", 2, (1,),
+        (("ordered: dose", 3, 1, {}), ("+", 5, 1, {}), *(("", n, 2, {}) for n in (6, 7, 21))),
+    ),
+    "RXO": _SegmentForm(
+        "drug_exposure", 1, (),
+        (("ordered: dose", 2, 1, {}), ("+", 4, 1, {}), *(("", n, 2, {}) for n in (5, 6, 7))),
+    ),
+    "PRB": _SegmentForm(
+        "condition", 3, (16, 7, 2), (("", 13, 2, {}), ("", 14, 2, {}), ("onset", 17, 1, {})),
+        (1, {"DE": "deleted"}),
+    ),
+    "GOL": _SegmentForm("observation", 3, (7, 2), (), (1, {"DE": "deleted"}), prefix="Goal: "),
 }  # fmt: skip
 
 CellReader = Callable[[str], tuple[str, str]]
@@ -92,13 +104,16 @@ class Hl7Message:
     def __init__(self, text: str, read: Payload, read_cell: CellReader) -> None:
         self._read, self._read_cell = read, read_cell
         self._parsed = hl7.parse(text + "\r")
+        self._separators = self._parsed.separators
+        mark = re.escape(self._parsed.esc)
+        self._escape = re.compile(f"{mark}(\\.[a-z]{{2}}[-+\\d]*|[A-Z][0-9A-F]*){mark}")
         self.left_out: Counter[str] = Counter()
         self.segments = len(self._parsed)
         self.problems: list[str] = []
         self._entries: list[dict[str, Any]] = []
         self._time = self._stamp(self._parsed[0], 7)
         self._order: dict[str, Any] = {}
-        self._visit = self._document = self._author = ""
+        self._visit = self._document = self._author = self._after = ""
 
     def part(self, segment: Segment, field: int, component: int = 1) -> str:
         """A component of a field's first repetition, its escape sequences undone; "" for none."""
@@ -106,16 +121,35 @@ class Hl7Message:
             text = segment.extract_field(1, field, 1, component, 1)
         except LookupError:
             return ""
-        return "" if text == '""' else self._parsed.unescape(text).strip()
+        return "" if text == '""' else self._unescaped(text)
 
-    def _texts(self, segment: Segment, field: int) -> Iterator[str]:
-        """The repetitions of a field in full."""
+    def _unescaped(self, text: str) -> str:
+        """A text with its escape sequences undone; what is none stays as it is written."""
+        return self._escape.sub(self._meaning, text).strip()
+
+    def _meaning(self, escape: re.Match[str]) -> str:
+        code = escape[1]
+        if code[0] == ".":
+            return "\n" if code[:3] in (".br", ".sp", ".ce") else " "
+        if code[0] == "X" and len(code) % 2 and code != "X":
+            return bytes.fromhex(code[1:]).decode("latin-1").replace("\r", "\n")
+        marks = zip("FRSTE", (*self._separators[1:], self._parsed.esc), strict=False)
+        return {"H": "", "N": "", **dict(marks)}.get(code, escape[0])
+
+    def _repetitions(self, segment: Segment, field: int) -> Iterator[list[str]]:
+        """The components of each repetition of a field."""
         try:
             held = segment[field]
         except (IndexError, LookupError):
             return
         for repetition in held if isinstance(held, hl7.Field) else [held]:
-            yield self._parsed.unescape(str(repetition)).strip()
+            if (written := str(repetition)) and written != '""':
+                yield [*map(self._unescaped, written.split(self._separators[3]))]
+
+    def _text(self, segment: Segment, field: int, component: int) -> str:
+        """A component, else the first, of each repetition of a field."""
+        held = (one[component - 1 : component] + one for one in self._repetitions(segment, field))
+        return ", ".join(filter(None, (next(filter(None, one), "") for one in held)))
 
     def _stamp(self, segment: Segment, *fields: int) -> datetime | None:
         stamps = (parse_ts(self.part(segment, field))[0] for field in fields)
@@ -145,12 +179,13 @@ class Hl7Message:
             read: Callable[[Segment], None] | None = getattr(self, f"_{kind.lower()}", None)
             if kind in _FORMS:
                 self._by_form(segment, _FORMS[kind])
-            elif read is not None:
+            if read is not None:
                 read(segment)
-            elif kind != "PID":
+            elif kind not in _FORMS:
                 administrative = kind in _ADMINISTRATIVE
                 why = "administration" if administrative else "a segment that is not read"
                 self.left_out[f"{kind}: {why}"] += 1
+            self._after = kind if kind != "NTE" else self._after
         return [entry(**self._fields(one)) for one in self._entries if self._holds(one)]
 
     def _holds(self, one: dict[str, Any]) -> bool:
@@ -160,8 +195,8 @@ class Hl7Message:
         return status is not Status.RETRACTED
 
     def _fields(self, one: Mapping[str, Any]) -> dict[str, Any]:
-        text = "\n".join(one["lines"]) if one["kind"] == "note" else "; ".join(
-            filter(None, (*one["lines"], *one["remarks"]))
+        text = "\n".join(one["lines"]) if one["kind"] == "note" else " ".join(
+            "; ".join(filter(None, (*one["lines"], *one["remarks"]))).split()
         )  # fmt: skip
         if one["kind"] == "note":
             text, problem = self._read_cell("\n".join(filter(None, (text, *one["remarks"]))))
@@ -186,7 +221,7 @@ class Hl7Message:
         code, name = self._coded(segment, form.code)
         lines: list[str] = []
         for label, field, component, means in form.parts:
-            text = self.part(segment, field, component) or self.part(segment, field)
+            text = self._text(segment, field, component)
             text = means.get(text, text)
             if text and label == "+":
                 lines[-1:] = [" ".join((*lines[-1:], text))]
@@ -196,11 +231,49 @@ class Hl7Message:
         state = states.get(self.part(segment, at), "") if at else ""
         name = form.prefix + (name or self.part(segment, form.name))
         time = self._stamp(segment, *form.times)
-        self._add(segment, form.kind, time, code, name, *lines, codes=(state,))
+        ordered = self._order.get("words", ()) if form.code < 3 else ()
+        self._add(segment, form.kind, time, code, name, *lines, *ordered, codes=(state,))
+
+    def _remark(self, text: str) -> None:
+        if self._entries and text:
+            self._entries[-1]["remarks"].append(text)
+
+    def _pid(self, segment: Segment) -> None:
+        died = self._stamp(segment, 29)
+        if died or self.part(segment, 30) == "Y":
+            self._add(segment, "death", died, "", "Death")
 
     def _orc(self, segment: Segment) -> None:
-        self._order = {"control": self.part(segment, 1)}
+        control = self.part(segment, 1)
+        words = [_CONTROLS.get(control, ""), self._text(segment, 16, 2)]
+        self._order = {"control": control, "words": words}
         self.left_out["ORC: administration"] += 1
+
+    def _tq1(self, segment: Segment) -> None:
+        """How often: said of the medicine after it, or before it where none follows an order."""
+        texts = (self._text(segment, field, 1) for field in (3, 6, 10, 11))
+        words = " ".join(filter(None, texts))
+        if self._after == "ORC":
+            self._order["words"].append(words)
+        else:
+            self._remark(words)
+
+    def _rxe(self, segment: Segment) -> None:
+        self._remark(self.part(segment, 1, 2))
+
+    def _rxc(self, segment: Segment) -> None:
+        amount = (self.part(segment, 3), self._text(segment, 4, 2))
+        self._remark(" ".join(filter(None, ("with", self._coded(segment, 2)[1], *amount))))
+
+    def _sch(self, segment: Segment) -> None:
+        code, name = self._coded(segment, 7)
+        time = parse_ts(self.part(segment, 11, 4))[0]
+        kind = self._text(segment, 8, 2)
+        self._add(segment, "visit", time, code, name or "Appointment", kind, codes=("apt",))
+
+    def _pv2(self, segment: Segment) -> None:
+        reason = self._text(segment, 3, 2)
+        self._remark(f"reason {reason}" if reason else "")
 
     def _pv1(self, segment: Segment) -> None:
         self._visit = self.part(segment, 19)
@@ -208,7 +281,7 @@ class Hl7Message:
         start, end = self._stamp(segment, 44), parse_ts(self.part(segment, 45))[1]
         service = self.part(segment, 10)
         name = f"Visit ({_CLASSES.get(kind, kind) or 'class not stated'})"
-        ended = f"discharged {end}" if end else ""
+        ended = f"discharged {end} {self._text(segment, 36, 2)}".strip() if end else ""
         if kind or start or service:
             self._add(segment, "visit", start, "", name, service, ended)
 
@@ -216,7 +289,7 @@ class Hl7Message:
         code, name = self._coded(segment, 4)
         time = self._stamp(segment, 7, 22, 6)
         self._order |= {"code": code, "name": name, "time": time, "specimen": ""}
-        reason = ", ".join(filter(None, (self.part(segment, 31, 2), self.part(segment, 13))))
+        reason = ", ".join(filter(None, (self._text(segment, 31, 2), self.part(segment, 13))))
         status = self.part(segment, 25)
         if reason or status in ("X", "I", "O", "S"):
             words = {"X": "cancelled, no result", "O": "ordered"}.get(status, "")
@@ -234,10 +307,10 @@ class Hl7Message:
             self.problems += [f"holds a document that {problem}"] if problem else []
             self._note(segment, time, code, name, [text or f"not read: the document {problem}"])
             return
-        values = [line for line in self._texts(segment, 5) if line]
+        values = [*self._repetitions(segment, 5)]
         if kind in ("TX", "FT"):
             before = self._entries[-1] if self._entries else {}
-            lines = [re.sub(r"\s*\.br\s*|\\\.\w+\\", "\n", one) for one in values]
+            lines = [self._separators[3].join(one) for one in values]
             if before.get("segment") == "OBX" and before["kind"] == "note" and (
                 before["code"] == code and not before["remarks"]
             ):  # fmt: skip
@@ -246,7 +319,7 @@ class Hl7Message:
                 self._note(segment, time, code, name, lines)
             return
         value = self._value(segment, kind, values)
-        flag, reference = self.part(segment, 8), self.part(segment, 7)
+        flag, reference = self._text(segment, 8, 1), self.part(segment, 7)
         extra = "; ".join(filter(None, (flag, f"reference {reference}" if reference else "")))
         unit = self.part(segment, 6, 1) or self.part(segment, 6, 2)
         if extra or status in ("X", "P", "C"):
@@ -256,15 +329,21 @@ class Hl7Message:
         self._add(segment, "measurement", time, code, name, value, corrected, codes=(state,),
                   unit=unit)  # fmt: skip
 
-    def _value(self, segment: Segment, kind: str, values: list[str]) -> str:
+    def _value(self, segment: Segment, kind: str, values: list[list[str]]) -> str:
         if kind == "SN":
             return "".join(self.part(segment, 5, n) for n in (1, 2, 3, 4))
         if kind in ("CE", "CWE", "CNE", "CF"):
-            texts = (one.split("^") for one in values)
-            return ", ".join((one[1] if len(one) > 1 and one[1] else one[0]) for one in texts)
-        if kind in ("TS", "DT", "DTM"):
-            return ", ".join(parse_ts(one)[1] or one for one in values)
-        return ", ".join(one.replace("^", " ").strip() for one in values)
+            texts = ((*one[1:2], *one[8:9], *one[4:5], one[0]) for one in values)
+            return ", ".join(next(filter(None, one), "") for one in texts)
+        if kind in ("TS", "DTM"):
+            times = ((parse_ts(first), first) for first, *_ in values)
+            return ", ".join(
+                f"{time:%Y-%m-%d %H:%M}" if time and len(first) > 11 else date or first
+                for (time, date), first in times
+            )
+        if kind == "DT":
+            return ", ".join(parse_ts(first)[1] or first for first, *_ in values)
+        return ", ".join(" ".join(one).strip() for one in values)
 
     def _note(self, segment: Segment, time: datetime | None, code: str, name: str,
               lines: list[str]) -> None:  # fmt: skip
@@ -279,13 +358,18 @@ class Hl7Message:
         self._order |= {"time": time, "control": self.part(segment, 19)}
 
     def _nte(self, segment: Segment) -> None:
-        text = " ".join(filter(None, self._texts(segment, 3)))
-        if self._entries and text:
-            self._entries[-1]["remarks"].append(text)
+        """A remark on the entry before it, or on an order or a patient, who are none."""
+        texts = (self._separators[3].join(one) for one in self._repetitions(segment, 3))
+        text = " ".join(filter(None, texts))
+        apart = self._after in ("PID", "OBR", "ORC")
+        if self._entries and not (apart and self._entries[-1]["segment"] != self._after):
+            self._remark(text)
         elif text:
-            self._add(segment, "note", None, "", "Remark", text)
+            named = {n: self._order.get(n) for n in ("time", "code", "name")}
+            name = named["name"] or "Remark"
+            self._add(segment, "note", named["time"], named["code"] or "", name, text)
+            self._after = "NTE"
 
     def _rxr(self, segment: Segment) -> None:
         route = self._coded(segment, 1)[1]
-        if self._entries and route:
-            self._entries[-1]["remarks"].append(f"route {route}")
+        self._remark(f"route {route}" if route else "")

@@ -317,7 +317,7 @@ def _fields(text: str) -> Iterator[tuple[str, str]]:
     for segment in re.split(r"[\r\n\x0b\x1c]+", text):
         name, *fields = segment.split("|")
         for number, content in enumerate(fields, 1 if name != "MSH" else 2):
-            for component in re.split(r"[\^~&]", content):
+            for component in re.split(r"[\^~&]", re.sub(r"\\[^\\]{1,20}\\", " ", content)):
                 yield f"{name}-{number}", component
 
 
