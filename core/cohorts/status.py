@@ -36,7 +36,7 @@ _CODES: Mapping[Status, Mapping[str, str]] = {
     Status.NEGATED: {
         "": "refuted negated rejected declined absent",
         "do not give or perform": "do-not-perform",
-        "not done": "not-done not-performed",
+        "not done": "not-done not-performed noshow",
         "not taken": "not-taken not-taking",
         "ruled out": "ruled-out excluded",
     },
@@ -47,7 +47,7 @@ _CODES: Mapping[Status, Mapping[str, str]] = {
         "planned": "plan planned intended int prms",
         "in preparation": "preparation",
         "registered, without a result yet": "registered",
-        "appointment": "apt",
+        "appointment": "apt booked",
         "appointment requested": "arq",
         "goal": "gol",
     },

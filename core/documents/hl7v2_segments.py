@@ -70,7 +70,8 @@ _FORMS = {
     "RXA": _SegmentForm(
         "drug_exposure", 5, (3,),
         (("dose", 6, 1, {"999": "", "0": ""}), ("+", 7, 1, {}), ("because", 18, 2, {}),
-         ("", 9, 2, {}), ("lot", 15, 1, {})), (20, {"RE": "declined", "NA": "not-done", "PA": "partial"}),
+         ("", 9, 2, {}), ("lot", 15, 1, {})),
+        (20, {"RE": "declined", "NA": "not-done", "PA": "partial"}),
     ),
     "RXE": _SegmentForm(
         "drug_exposure", 2, (1,),

@@ -78,10 +78,11 @@ _TIMES = (
     *("receivedTime", "startDate", "statusDate", "date", "dateTime", "authored", "sent"),
     *("detected", "recordedDate", "dateRecorded", "assertedDate", "dateAsserted", "recorded"),
     *("recordedOn", "context.period", "period", "actualPeriod", "plannedStartDate", "received"),
-    *("created", "indexed", "issued"),
+    *("start", "created", "indexed", "issued"),
 )  # fmt: skip
 """Elements that date a resource of any type, the first that is there before the others."""
 _SILENT = frozenset((
+    *("entry", "mode", "orderedBy"),
     *("resourceType", "id", "meta", "implicitRules", "language", "text", "contained", "extension"),
     *("modifierExtension", "identifier", "masterIdentifier", "subject", "patient", "encounter"),
     *("context", "instantiatesCanonical", "instantiatesUri", "instantiates", "basedOn", "partOf"),
@@ -89,23 +90,21 @@ _SILENT = frozenset((
     *("recorder", "asserter", "requester", "reporter", "participant", "informationSource"),
     *("author", "source", "sender", "recipient", "location", "serviceProvider", "account"),
     *("statusHistory", "classHistory", "custodian", "authenticator", "insurance", "eventHistory"),
-    *("supportingInformation", "supportingInfo", "relevantHistory", "owner", "note", "dosage"),
-    *("dosageInstruction", "request", "fhir_comments", "performerType", "url", "primarySource"),
-    *("medicationCodeableConcept", "medicationReference", "medication", "docStatus"),
-    *("responsibleOrganization", "managingOrganization", "confidentiality", "collection"),
-    *("dispenser", "receiver", "destination", "authorizingPrescription", "priorPrescription"),
-    *("dosageText", "derivedFrom", "length", "episodeOfCare", "appointment", "abatementDateTime"),
-    *("abatementPeriod", "interpretation", "referenceRange", "component", "dataAbsentReason"),
-    *("focus", "value", "report", "reaction", "expirationDate", "education", "fundingSource"),
-    *("programEligibility", "imagingStudy", "resultsInterpreter", "conclusion", "codedDiagnosis"),
-    *("study", "activity", "careTeam", "addresses", "contributor", "expressedBy", "condition"),
-    *("series", "modality", "endpoint", "numberOfSeries", "numberOfInstances", "interpreter"),
-    *("referrer", "uid", "accession", "content", "height", "width", "frames", "operator"),
-    *("deviceName", "udiCarrier", "distinctIdentifier", "serialNumber", "lotNumber", "contact"),
-    *("manufactureDate", "team", "careManager", "referralRequest", "assessor", "previous"),
-    *("investigation", "protocol", "basis", "parent", "policy", "organization", "grantor"),
-    *("grantee", "controller", "manager", "reference", "payload", "medium", "inResponseTo"),
-    *("about", "subjectMedicalHistory", "accessionIdentifier", "container", "processing", "item"),
+    *("owner", "note", "dosage", "dosageInstruction", "request", "fhir_comments", "performerType"),
+    *("url", "primarySource", "medicationCodeableConcept", "medicationReference", "medication"),
+    *("docStatus", "responsibleOrganization", "managingOrganization", "confidentiality"),
+    *("collection", "dispenser", "receiver", "destination", "authorizingPrescription"),
+    *("dosageText", "episodeOfCare", "appointment", "abatementDateTime", "abatementPeriod"),
+    *("interpretation", "referenceRange", "component", "dataAbsentReason", "focus", "value"),
+    *("report", "reaction", "expirationDate", "education", "fundingSource", "programEligibility"),
+    *("imagingStudy", "resultsInterpreter", "conclusion", "codedDiagnosis", "study", "activity"),
+    *("careTeam", "contributor", "expressedBy", "condition", "series", "modality", "endpoint"),
+    *("numberOfSeries", "numberOfInstances", "interpreter", "referrer", "uid", "accession"),
+    *("content", "height", "width", "frames", "operator", "deviceName", "udiCarrier"),
+    *("distinctIdentifier", "serialNumber", "lotNumber", "contact", "manufactureDate", "team"),
+    *("careManager", "referralRequest", "assessor", "previous", "protocol", "basis", "parent"),
+    *("policy", "organization", "grantor", "grantee", "controller", "manager", "reference"),
+    *("payload", "medium", "inResponseTo", "about", "accessionIdentifier", "container", "item"),
     *("questionnaire", "active", "image", "authority", "immunizationEvent"),
 ))  # fmt: skip
 """Elements that administer the record, that say nothing of the patient, or that :func:`_content`
@@ -129,7 +128,7 @@ _FORMS = {
          "readmission: hospitalization.reAdmission",
          "diet: hospitalization.dietPreference",
          "discharged to: hospitalization.dischargeDisposition",
-         "diagnosis: diagnosis.condition"), ends=("period.end", "actualPeriod.end"),
+         "diagnosis: diagnosis"), ends=("period.end", "actualPeriod.end"),
     ),
     "Condition": _Form(
         "condition", ("code",),
@@ -228,8 +227,19 @@ _FORMS = {
         ("status", "site: collection.bodySite", "method: collection.method",
          "quantity: collection.quantity", "condition: condition"),
     ),
+    **dict.fromkeys(
+        ("Basic", "CommunicationRequest", "DeviceDispense", "GuidanceResponse", "NutritionIntake",
+         "SupplyDelivery", "SupplyRequest"), _STATED,
+    ),
+    "Appointment": _Form(
+        "visit", ("serviceType", "appointmentType"),
+        ("status", "description", *_REASONS, "because: cancelationReason"),
+    ),
+    "List": replace(_STATED, names=("title", "code")),
     "QuestionnaireResponse": replace(_STATED, names=()),
-    "BodyStructure": replace(_STATED, names=("morphology", "location"), parts=("description",)),
+    "BodyStructure": replace(
+        _STATED, names=("morphology",), parts=("description", "site: location")
+    ),
     "ImmunizationRecommendation": replace(_STATED, names=()),
     "ImmunizationEvaluation": replace(
         _STATED, names=("targetDisease",), parts=("status", "dose status: doseStatus")
@@ -312,7 +322,7 @@ class ResourceReader:
 
     def _inner(self, around: Resource, resource: Resource, line: int | None) -> list[Entry]:
         """The entries of a contained resource, whose patient is that of the one around it."""
-        whose, of_all = map(_subject, (resource, around))
+        whose, of_all = map(subject_of, (resource, around))
         if whose and of_all and whose != of_all:
             kind = clean(resource.get("resourceType"))
             self.problems.append(f"contains {kind} about somebody else, which is not read")
@@ -345,7 +355,8 @@ class ResourceReader:
         named = self._medicine(resource) if kind.startswith("Medication") else ""
         added = [] if end is not None else [*_until(resource, form, words)]
         after = [*self._answers(resource)] if kind == "QuestionnaireResponse" else []
-        after += self._attached(elements) if b'"contentType"' in packed and not is_document else ()
+        is_apart = is_document or kind == "QuestionnaireResponse"
+        after += self._attached(elements) if b'"contentType"' in packed and not is_apart else ()
         after += extension_texts("", extended) if extended else ()
         elements_said = {name: value for name, value in resource.items() if name not in _UNSAID}
         about = (msgspec.json.encode(elements_said), status, words, tuple(added), tuple(after))
@@ -384,23 +395,27 @@ class ResourceReader:
         stated = resource.get("questionnaire")
         link = stated if isinstance(stated, str) else reference(stated)
         labels: dict[str, str] = {}
-        for item in _items_below(self._find(link) or {} if link else {}):
+        for _, item in _items_below(self._find(link) or {} if link else {}):
             id = clean(item.get("linkId"))
             labels[id] = clean(item.get("text"))
             for option in objects(item.get("answerOption") or item.get("option")):
                 coding = first_object(option.get("valueCoding"))
                 labels[f"{id} {clean(coding.get('code'))}"] = concept(coding)[1]
-        for item in _items_below(resource):
+        for around, item in _items_below(resource):
             id, texts = clean(item.get("linkId")), list[str]()
             for answer in objects(item.get("answer")):
                 for name, value in answer.items():
                     code = clean(value.get("code")) if isinstance(value, dict) else ""
                     option = labels.get(f"{id} {code}", "") if code else ""
-                    if name.startswith("value"):
+                    if name == "valueAttachment":
+                        texts += self._attached(value)
+                    elif name.startswith("value"):
                         texts.append(option if option and "display" not in value else shown(value))
             if any(texts):
                 question = clean(item.get("text")) or labels.get(id) or id
-                yield f"{question}: {', '.join(filter(None, texts))}"
+                group = clean(around.get("text")) or labels.get(clean(around.get("linkId")), "")
+                named = " — ".join(filter(None, (group, question)))
+                yield f"{named}: {', '.join(filter(None, texts))}"
 
     def _attached(self, resource: Resource) -> Iterator[str]:
         """The texts of the attachments anywhere in a resource that is no document."""
@@ -440,12 +455,14 @@ class ResourceReader:
         attachments = [a for path in form.attachments for a in values(resource, path)]
         for attachment in attachments:
             text, problem = self._attachment(first_object(attachment))
+            of_file = clean(first_object(attachment).get("title"))
             if problem:
                 self.problems.append(f"has an attachment that {problem}")
-                of_file = clean(first_object(attachment).get("title"))
                 unread.append(_not_read((title, of_file, description), author, problem))
-            else:
+            elif of_file in (title, description) or of_file in text:
                 texts.append(text)
+            else:
+                texts.append(f"{of_file}\n{text}")
         # A document is its attachments; a report or composition also its own text.
         if kind == "DocumentReference":
             if not attachments:
@@ -477,8 +494,11 @@ class ResourceReader:
         return ", ".join(dict.fromkeys(filter(None, names)))
 
 
-def _subject(resource: Resource) -> str:
-    return reference(resource.get("subject") or resource.get("patient"))
+def subject_of(resource: Resource) -> str:
+    """The reference to the patient whom a resource is about, or who takes part in it."""
+    stated = resource.get("subject") or resource.get("patient") or resource.get("for")
+    actors = (reference(one.get("actor")) for one in objects(resource.get("participant")))
+    return reference(stated) or next((one for one in actors if "Patient/" in one), "")
 
 
 def _is_read(resource: Resource) -> bool:
@@ -490,12 +510,15 @@ def contains_read(resource: Resource) -> bool:
     return any(_is_read(one) or contains_read(one) for one in objects(resource.get("contained")))
 
 
-def _items_below(resource: Resource) -> Iterator[Resource]:
-    """The items of a questionnaire or response, and those in them and in their answers."""
+def _items_below(
+    resource: Resource, around: Resource | None = None
+) -> Iterator[tuple[Resource, Resource]]:
+    """The items of a questionnaire or response, and those in them and in their answers, each with
+    the item that it is in."""
     for item in objects(resource.get("item")):
-        yield item
+        yield around or {}, item
         for inside in (item, *objects(item.get("answer"))):
-            yield from _items_below(inside)
+            yield from _items_below(inside, item)
 
 
 def _sections(resource: Resource) -> Iterator[str]:
@@ -569,8 +592,8 @@ def _content(
         parts = [measured, *_components(resource), *parts]
     elif kind == "CarePlan":
         parts += _activities(resource)
-    elif kind == "FamilyMemberHistory":
-        parts += map(shown, items(resource.get("condition")))
+    elif kind in ("FamilyMemberHistory", "List"):
+        parts += map(shown, items(resource.get("condition") or resource.get("entry")))
     parts += [*until, *_others(resource, kind), *added]
     parts += map(annotation, items(resource.get("note")))
     parts = [part for part in dict.fromkeys(parts) if part and part != named]

@@ -22,7 +22,7 @@ import msgspec
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.identity import Demographics, Key, People, record_names
 from midchart.core.cohorts.status import Status
-from midchart.core.fhir.events import READ, contains_read
+from midchart.core.fhir.events import READ, contains_read, subject_of
 from midchart.core.fhir.files import Member, MemberPlace, Reasons
 from midchart.core.fhir.status import status_of, unknown_modifier
 from midchart.core.fhir.values import (
@@ -44,7 +44,7 @@ NOT_CLINICAL = {
         "CoverageEligibilityRequest CoverageEligibilityResponse PaymentNotice "
         "PaymentReconciliation",
         "administration": "Organization Practitioner PractitionerRole Location HealthcareService "
-        "Endpoint RelatedPerson Group CareTeam Schedule Slot Appointment Task Person List",
+        "Endpoint RelatedPerson Group CareTeam Schedule Slot Task Person",
         "origin of other resources": "Provenance AuditEvent",
         "message of the server": "OperationOutcome Parameters Subscription MessageHeader",
     }.items()
@@ -203,7 +203,7 @@ class ResourceIndex:
             return
         packed = msgspec.json.encode(resource)
         modifier = unknown_modifier(resource, b'"modifierExtension"' in packed)
-        subject = reference(resource.get("subject") or resource.get("patient")) if is_read else ""
+        subject = subject_of(resource) if is_read else ""
         reason = ""
         if modifier:
             reason = f"{kind} {modifier} — it is not read"

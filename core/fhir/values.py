@@ -194,13 +194,15 @@ def shown(value: Any, depth: int = 0) -> str:
     if value.get("low") or value.get("high"):  # Range, ReferenceRange
         return _range(value, depth)
     if "numerator" in value:
-        return f"{shown(value['numerator'])} / {shown(value.get('denominator'))}"
+        terms = shown(value["numerator"]), shown(value.get("denominator"))
+        return (":" if all(map(str.isdecimal, terms)) else " / ").join(terms)
     if "start" in value or "end" in value:
         return f"{shown(value.get('start'))} to {shown(value.get('end'))}"
     if isinstance(value.get("value"), int | float | str) or "_value" in value:
         return " ".join(filter(None, quantity(value)))
     if isinstance(value.get("data"), str):  # SampledData, Attachment
-        return "" if "contentType" in value else clean(value["data"])
+        axes = element({name: part for name, part in value.items() if name != "data"}, depth)
+        return "" if "contentType" in value else f"{clean(value['data'])} ({axes})"
     if isinstance(value.get("repeat"), dict) or (isinstance(value.get("event"), list)):
         return timing(value)
     if "coding" in value or "display" in value or "concept" in value:
