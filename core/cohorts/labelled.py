@@ -226,10 +226,12 @@ def _record(data: LabelledData, store: EventStore, row: int, name: str) -> Recor
         strict=True,
     ):  # fmt: skip
         time = None if micros == NO_TIME else _EPOCH + timedelta(microseconds=micros)
-        shown = texts[text] or ("" if np.isnan(value) else str(value))
+        number, stated, of = "" if np.isnan(value) else str(value), texts[text], units[unit]
+        if number and stated not in ("", number):
+            number, stated, of = "", f"{number} {of}".rstrip() + f"; {stated}", ""
         entries.append(
-            (time, kinds[kind] or "event", codes[code], data.name_of(codes[code]), shown,
-             units[unit], "", "", None, "")
+            (time, kinds[kind] or "event", codes[code], data.name_of(codes[code]),
+             stated or number, of, "", "", None, "")
         )  # fmt: skip
     return build_record(name, entries, {}, data.files.source.name, by_time=False)
 

@@ -170,11 +170,46 @@ def _message(text: str) -> Hl7Message:
     return Hl7Message(text, payload_text, cell_text)
 
 
+_RTF = re.compile(r"[{}]|\\([a-z]+)(-?\d+)? ?|\\'[0-9a-f]{2}|\\[^a-z]|[^\\{}]+", re.IGNORECASE)
+_RTF_HIDDEN = frozenset(("v", "strike", "striked", "deleted"))
+_RTF_APART = {
+    "footnote": (" (", ")"), "annotation": (" (", ")"),
+    **dict.fromkeys(("header", "headerf", "headerl", "headerr"), ("\\par ", "\\par ")),
+    **dict.fromkeys(("footer", "footerf", "footerl", "footerr"), ("\\par ", "\\par ")),
+}  # fmt: skip
+"""Groups that hold text of their own, and what is written around it."""
+
+
+def _visible_rtf(text: str) -> str:
+    """RTF without hidden and deleted text, and with footnotes, headers and footers in the text."""
+    written: list[str] = []
+    around: list[tuple[frozenset[str], str]] = []
+    hidden, ending = frozenset[str](), ""
+    for match in _RTF.finditer(text):
+        part, word = match[0], match[1]
+        if part == "{":
+            around.append((hidden, ending))
+            ending = ""
+        elif part == "}":
+            part = ending + part
+            hidden, ending = around.pop() if around else (hidden, "")
+        elif word in _RTF_HIDDEN:
+            hidden = hidden - {word} if match[2] == "0" else hidden | {word}
+        elif word == "plain":
+            hidden = frozenset()
+        elif word in _RTF_APART:
+            part, ending = _RTF_APART[word]
+        if not hidden or part[-1:] in ("{", "}"):
+            written.append(part)
+    return "".join(written)
+
+
 def _rtf_text(text: str) -> tuple[str, str]:
     from striprtf.striprtf import rtf_to_text
 
     try:
-        return rtf_to_text(text, errors="ignore").strip(), ""
+        plain = rtf_to_text(_visible_rtf(text), errors="ignore").strip()
+        return re.sub(r"\|$", "", plain, flags=re.MULTILINE).replace("|", " | "), ""
     except (LookupError, OverflowError, TypeError, ValueError):
         return "", "is RTF with a character or charset that is none — export it as text"
 
@@ -229,13 +264,16 @@ def _line(one: Entry) -> str:
 
 
 def _pdf_text(content: bytes) -> tuple[str, str]:
-    """The text layer of a PDF, page by page."""
+    """The text layer of a PDF, page by page, and the fields of its form."""
     from pypdf import PdfReader
     from pypdf.errors import PyPdfError
 
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     try:
-        texts = [page.extract_text() for page in PdfReader(io.BytesIO(content)).pages]
+        reader = PdfReader(io.BytesIO(content))
+        texts = [page.extract_text() for page in reader.pages]
+        filled = {name: one.get("/V") for name, one in (reader.get_fields() or {}).items()}
+        texts += [f"{name}: {str(value).lstrip('/')}" for name, value in filled.items() if value]
     except (PyPdfError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError,
             ValueError, OSError):  # fmt: skip
         return "", "is a PDF that is damaged or encrypted — export it as text"

@@ -120,7 +120,9 @@ _OF_VALUES = ("value_as_number", "value_as_string", "value_source_value", "range
 _OF_NOTES = ("note_title", "note_text", "note_id", "provider_id", "visit_occurrence_id")
 _TABLES: Mapping[str, _Table] = {
     "visit_occurrence": _Table(
-        "visit", "visit", "visit_start", "visit_end", ("discharged to: discharged_to",)
+        *("visit", "visit", "visit_start", "visit_end"),
+        ("admitted from: admitted_from", "admitted from: admitting",
+         "discharged to: discharged_to", "discharged to: discharge_to"),
     ),
     "condition_occurrence": _Table(
         *("condition", "condition", "condition_start", "condition_end"),
@@ -139,9 +141,13 @@ _TABLES: Mapping[str, _Table] = {
         *("device_exposure", "device", "device_exposure_start", "device_exposure_end"),
         ("quantity: quantity",),
     ),
+    "specimen": _Table(
+        *("specimen", "specimen", "specimen"),
+        parts=("site: anatomic_site", "disease_status", "quantity: quantity", "unit"),
+    ),
     "note": _Table("note", "note", "note"),
     "death": _Table("death", "cause", "death"),
-}
+}  # fmt: skip
 _FACTS = ("gender", "race", "ethnicity")
 _COLUMNS: Mapping[str, set[str]] = {
     "person": {"person_id", *_BORN, *_coded(*_FACTS)},
@@ -671,7 +677,7 @@ def _account(base: _Database, others: Sequence[str], log: LoadLog) -> None:
     if repeated := counts["repeats a person"]:
         log.skip(file, None, f"{repeated:,} rows repeat a person — the first is used")
     leave_out(log, file, counts)
-    if missing := [table for table in _TABLES if table not in base.columns]:
+    if missing := [one for one in _TABLES if one not in (*base.columns, "specimen")]:
         log.warn(f"tables that are not there: {', '.join(missing)}")
     if "concept" not in base.columns:
         log.warn("CONCEPT is not there — entries are named by their source values")
