@@ -29,9 +29,8 @@ with navigation.readable("These runs cannot be read"):
     path = api.open_data(cohort).path
     replication = api.replication(path, reader, wanted["arms"], wanted["judges"])
     finished = [run for run in replication["runs"] if run]
-    published, corrected = replication["runs"][0], replication["runs"][-1]
+    published, corrected = runs = replication["runs"][0], replication["runs"][-1]
     others = api.other_runs(path)
-    runs = published, corrected
     other_runs = tuple(run["run"] for run in others.values() if run)
     arm, judge, judges, compared = view.FIRST[0], "", [""], None
     if finished:

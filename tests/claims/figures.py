@@ -61,7 +61,6 @@ def rendered(text: str, results: Mapping[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    now = stored()
     for document in DOCUMENTS:
         place = ROOT / document
-        place.write_text(rendered(place.read_text("utf-8"), now), "utf-8")
+        place.write_text(rendered(place.read_text("utf-8"), stored()), "utf-8")

@@ -141,18 +141,30 @@ def test_verdicts_leave_with_an_export_and_are_imported(alone, monkeypatch, tmp_
     assert any("cleo, dan reviewed this run" in line for line in there["warnings"])
 
 
-def test_it_opens_on_a_card_that_can_be_judged(home):
+def test_it_opens_on_a_card_and_lists_needle_answers_on_which_judges_differ(home, monkeypatch):
     api.prepare_demo()
     api.open_examples()
     app = open_page("review")
     assert "Answer to judge" in page_html(app)
     run = next(run for run in api.status(None) if run["run"] in app.query_params["run"])
-    assert api.reviewers(run["run"]) == []
     first = api.review_cards(run["run"], CODE)[0]
     app.button(key="review_correct").click().run()
     assert card_of(run["run"], CODE, first.key).outcome == "correct"
     cards = len(api.review_cards(run["run"], CODE))
     assert f"1 of {cards} distinct answers judged" in page_text(app), "the next one follows"
+    needles = next(run["run"] for run in api.status(None) if run["kind"] == "needles")
+    for card in api.review_cards(needles, "eve"):
+        api.add_review(needles, "eve", card.key, "incorrect")
+    clickable(monkeypatch)
+    opened = pages_opened(monkeypatch)
+    app = click(open_page("review", run=needles, view="Agreement"), "review-agreement", 0, "pair")
+    assert opened == [("curve", {"run": needles})]
+    curve = open_page("curve", run=needles)
+    for key in ("needle_cell", "needle_item"):
+        curve.session_state[key] = app.session_state[key]
+    items = api.needle_items(needles, judge=app.session_state["needle_cell"]["otherwise"])
+    right = [row["outcome"] for row in items].count("correct")
+    assert right and len(frame_with(curve.run(), "fact")) == right
 
 
 def card_of(run: str, name: str, key: str) -> api.Card:
@@ -188,22 +200,15 @@ def test_what_is_shown_names_no_arm_reader_or_judge(run):
         assert name not in shown
 
 
-def test_agreement_is_shown_with_intervals_and_numbers(run):
-    card = api.review_cards(run, "finn")[0]
-    api.add_review(run, "finn", card.key, "correct")
-    app = open_page("review", view="Agreement")
-    (chart,) = figures_of(app)
-    assert chart.alt
-    assert {"pair", "n", "agreement", "patients"} <= set(app.dataframe[0].value.columns)
-    assert {"judge", "cards"} <= set(frame_with(app, "answers with this text").columns)
-
-
 def test_a_pair_of_the_agreement_opens_the_answers_on_which_the_two_differ(alone, monkeypatch):
     for card in api.review_cards(alone, "eve"):
         api.add_review(alone, "eve", card.key, "incorrect")
     clickable(monkeypatch)
     opened = pages_opened(monkeypatch)
     app = open_page("review", run=alone, view="Agreement")
+    assert all(figure.alt for figure in figures_of(app))
+    assert {"judge", "cards"} <= set(frame_with(app, "answers with this text").columns)
+    assert {"n", "agreement", "patients"} <= set(app.dataframe[0].value.columns)
     pairs = list(app.dataframe[0].value["pair"])
     click(app, "review-agreement", next(i for i, p in enumerate(pairs) if "eve and" in p), "pair")
     ((page, address),) = opened

@@ -17,7 +17,6 @@ OWN = (
     ("arms", {"view": "position"}, ("Full record",), ()),
     ("questions", {}, (), ("not documented",)),
     ("curve", {}, ("No responses in this cohort",), ()),
-    ("gate", {}, (), ()),
     ("runs", {}, ("Select rows",), ()),
     ("data", {}, ("is in no format that is known here",), ()),
     ("patient", {}, ("sentences kept",), ()),

@@ -130,7 +130,8 @@ def questions(comparison: Shown) -> None:
         return
     known, filters = _pick_filters(comparison, rows)
     if (other := filters.pop("otherwise", ANY)) != ANY:
-        known = known[_differs(comparison, known, other)]
+        others = state.outcomes(run, comparison.reader, other)
+        known = known[differing(known, others)]
     chosen_questions = matching(known, filters, comparison.baseline)
     if not chosen_questions:
         st.info("No question matches these filters.")
@@ -183,10 +184,9 @@ def _pick_filters(comparison: Shown, rows: pd.DataFrame) -> tuple[pd.DataFrame, 
     return known, filters
 
 
-def _differs(comparison: Shown, rows: pd.DataFrame, judge: str) -> list[bool]:
-    """Whether each row's answer is correct by one of two judges and incorrect by the other, which
-    is ``judge``."""
-    others = state.outcomes(comparison.run, comparison.reader, judge)
+def differing(rows: pd.DataFrame, others: pd.DataFrame) -> list[bool]:
+    """Whether each row's answer is correct by one of two judges and incorrect by the other, whose
+    rows are ``others``."""
     known = others.set_index(["label", "instruction"])["outcome"].to_dict()
     keys = zip(rows["label"], rows["instruction"], rows["outcome"], strict=True)
     return [{known.get((label, one)), outcome} == {*JUDGED} for label, one, outcome in keys]
@@ -326,7 +326,6 @@ def choose_question(
     tables.table(
         frame, key, alt,
         columns={"question": st.column_config.TextColumn(**column)},
-        height="content" if len(frame) <= 15 else 560,
         opens=lambda row, _: _open(key, instructions[row]),
     )  # fmt: skip
     return None
@@ -345,10 +344,10 @@ def one(
 
     ``arms`` are the labels to begin with; by default those that lead the palette.
     """
-    about = _about(run, cohort, instruction)
-    if about is None:
+    choice = choice_of(run, cohort, instruction)
+    if choice is None:
         return
-    choice, item = about
+    item = api.item(run["run"], instruction)
     answers = [row for row in item["arms"] if row.get("reader", reader) == reader]
     labels = list(dict.fromkeys(row["label"] for row in answers))
     first = [label for label in dict.fromkeys(arms) if label in labels]
@@ -385,10 +384,10 @@ def side_by_side(
     for column, (title, run, (arm, reader, _)) in zip(
         st.columns(len(sides), gap="medium"), sides, strict=True
     ):
-        about = _about(run, cohort, instruction)
-        if about is None:
+        choice = choice_of(run, cohort, instruction)
+        if choice is None:
             return
-        choice, item = about
+        item = api.item(run["run"], instruction)
         views = [
             model.view_of_row(choice, row)
             for row in item["arms"]
@@ -415,23 +414,20 @@ def _stated(
     st.html(view.asked(choice, views, pieces, ()))
 
 
-def _about(
-    run: dict[str, Any], cohort: api.Cohort, instruction: str
-) -> tuple[model.Choice, dict[str, Any]] | None:
-    """The question with its record and gold, as page Patient takes them, and what a run holds of
-    it; a message and None where the cohort lacks it now."""
+def choice_of(run: dict[str, Any], cohort: api.Cohort, instruction: str) -> model.Choice | None:
+    """A question of a run with its record and gold, as page Patient takes them; a message and None
+    where the cohort lacks it now."""
     try:
         question = api.instruction_for(cohort, instruction)
         record = cohort.records[question.record_id]
-    except MidchartError:
+    except (MidchartError, KeyError):
         st.info("The cohort has changed: this question, or its record, is no longer in it.")
         return None
     protocol = api.parse(state.report(run)["protocol"])
     gold = api.gold_under(cohort, protocol).gold.get(instruction)
-    choice = model.Choice(
+    return model.Choice(
         run["run"], cohort, record, question, gold, (), "", (), protocol, run["run"]
     )
-    return choice, api.item(run["run"], instruction)
 
 
 def _patient_link(run: dict[str, Any], choice: model.Choice) -> None:

@@ -6,6 +6,8 @@ const FIGURES = new WeakMap();
 const MARGIN = "200px"; // how far outside of the screen a figure is drawn already
 const REST = 1500; // milliseconds after which a figure further down is drawn as well
 const OPTIONS = { displaylogo: false, displayModeBar: false };
+const NARROW = 480; // pixels of a place that the names of rows would fill
+const ABOVE = 30; // pixels that a row is higher where its name is above its marks
 let loaded;
 
 function load(address) {
@@ -20,6 +22,19 @@ function load(address) {
     };
     document.head.append(script);
   }));
+}
+
+// Rows with their names above their marks, at the left end of the whole width.
+function namesAbove(layout) {
+  const { ticktext, tickvals, tickfont } = layout.yaxis;
+  const names = ticktext.map((text, row) => ({
+    text, y: tickvals[row], yshift: 8, yanchor: "bottom", x: 0, xref: "paper", xanchor: "left",
+    align: "left", showarrow: false, font: tickfont,
+  }));
+  layout.annotations = [...(layout.annotations ?? []), ...names];
+  layout.yaxis.showticklabels = false;
+  layout.margin = { ...layout.margin, t: (layout.margin?.t ?? 28) + ABOVE };
+  layout.height += ABOVE * (names.length + 1);
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {
@@ -93,9 +108,12 @@ class Figure {
     const first = this.drawn === null;
     this.drawn = figure;
     const { data, layout } = JSON.parse(figure);
+    this.width = this.place.clientWidth;
+    const named = layout.yaxis?.ticktext && layout.yaxis.type !== "category" && !this.wanted.follows;
+    if (named && this.width < NARROW) namesAbove(layout);
+    if (layout.height) this.place.style.height = `${layout.height}px`;
     if (opens) Object.assign(layout, { clickmode: "event+select", hovermode: "closest" });
     await plotly.react(this.place, data, layout, OPTIONS);
-    this.width = this.place.clientWidth;
     if (first) this.place.on("plotly_click", ({ points }) => this.clicked(points[0]));
   }
 
@@ -108,6 +126,10 @@ class Figure {
   resize() {
     const width = this.place.clientWidth;
     if (this.drawn === null || !width || width === this.width) return;
+    if (width < NARROW !== this.width < NARROW) {
+      this.drawn = "";
+      return this.draw();
+    }
     this.width = width;
     this.drawing = this.drawing.then(() => this.wanted && globalThis.Plotly.Plots.resize(this.place));
   }

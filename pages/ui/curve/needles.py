@@ -11,7 +11,6 @@ import pandas as pd
 import streamlit as st
 
 from midchart.core import api
-from midchart.core.errors import MidchartError
 from midchart.pages.ui import state
 from midchart.pages.ui.arms import questions
 from midchart.pages.ui.curve.observed import no_questions
@@ -73,28 +72,32 @@ def show_items(**cell: Any) -> None:
 
 
 def _items(run: dict[str, Any], by: Mapping[str, str]) -> None:
-    cell = st.session_state.get(CELL)
+    cell = dict(st.session_state.get(CELL, {}))
     if not cell:
         return
-    wanted = {**by, **cell}
-    st.header("Items behind this number", anchor=False)
+    other = cell.pop("otherwise", "")
+    wanted = {"reader": by["reader"], **cell} if other else {**by, **cell}
     words = [WORDS[name].format(cell[name]) for name in NUMBERS if name in cell]
     words += [f"fact: {cell['fact']}"] if "fact" in cell else []
-    where = ", ".join([api.title("arm", wanted["label"]), *words])
+    judges = [api.title("judge", one) for one in (cell["judge"], other)] if other else []
+    words += [f"{' and '.join(judges)} differ"] if other else []
+    arms = [wanted["label"]] if "label" in wanted else []
+    where = ", ".join([*(api.title("arm", arm) for arm in arms), *words])
+    st.header("Items behind this number", anchor=False)
     st.write(for_screen(where))
     st.button("Close", key="needle_close", icon=":material/close:", on_click=show_items)
     rows = pd.DataFrame(api.needle_items(run["run"], **wanted))
+    if other and len(rows):
+        others = pd.DataFrame(api.needle_items(run["run"], **wanted | {"judge": other}))
+        rows = rows[questions.differing(rows, others)]
     if rows.empty:
         st.info("No item of this run is in this cell.")
         return
-    try:
-        cohort = state.cohort_of(run)
-    except MidchartError as error:
-        st.error(for_screen(str(error)), title="The items cannot be read")
-        return
+    cohort = state.cohort_of(run)
     frame = pd.DataFrame(
         {
             "instruction": rows["instruction"],
+            **({} if arms else {"arm": [api.title("arm", one) for one in rows["label"]]}),
             "fact": rows["fact"],
             **{name: rows[name] for name in NUMBERS},
             "outcome": [questions.OUTCOMES.get(one, one) for one in rows["outcome"]],
@@ -108,4 +111,4 @@ def _items(run: dict[str, Any], by: Mapping[str, str]) -> None:
         f"{len(frame):,} items. Click a row to open it.", width="large",
     )  # fmt: skip
     if chosen is not None:
-        questions.one(run, cohort, chosen, by["reader"], (wanted["label"],))
+        questions.one(run, cohort, chosen, by["reader"], arms)

@@ -288,7 +288,6 @@ def _questions(name: str, cohort: api.Cohort, choice: PickedCurve) -> None:
         f"Questions with their evidence at {part} per cent: position and each model's score",
         columns={"position": st.column_config.NumberColumn(format="%.1f %%")},
         download=rows,
-        height="content" if len(table) <= 12 else 460,
         opens=lambda row, _: navigation.on_click(
             "patient", cohort=name, **table[["patient", "question"]].iloc[row]
         ),

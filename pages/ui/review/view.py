@@ -10,10 +10,10 @@ import pandas as pd
 import streamlit as st
 
 from midchart.core import api
-from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, state
 from midchart.pages.ui.arms import questions
-from midchart.pages.ui.patient.model import evidence_pieces
+from midchart.pages.ui.curve import needles
+from midchart.pages.ui.patient import model
 from midchart.pages.ui.patient.view import passage
 from midchart.pages.ui.results import kit
 from midchart.pages.ui.runs import panel
@@ -120,21 +120,15 @@ def judge(run: dict[str, Any], reviewer: str) -> None:
 
 def _show_card(run: dict[str, Any], card: api.Card) -> bool:
     """Show a card; False where its question or record is gone."""
-    protocol = api.parse(state.report(run)["protocol"])
-    try:
-        cohort = state.cohort_of(run)
-        instruction = api.instruction_for(cohort, card.instruction)
-        record = cohort.records[instruction.record_id]
-    except (MidchartError, KeyError):
-        st.info("The cohort has changed: this question, or its record, is no longer in it.")
+    choice = questions.choice_of(run, state.cohort_of(run), card.instruction)
+    if choice is None:
         return False
-    gold = api.gold_under(cohort, protocol).gold.get(card.instruction)
     evidence = [
-        passage(api.event_text(record.events[piece.event]), piece.span.start, piece.span.end)
-        for piece in evidence_pieces(record, gold, protocol)
+        passage(api.event_text(choice.record.events[one.event]), one.span.start, one.span.end)
+        for one in model.pieces(choice)
     ]
-    reference = gold.answer if gold else ""
-    st.html(card_html(instruction.question, reference, evidence, card.answer, instruction.options))
+    asked, reference = choice.instruction, choice.gold.answer if choice.gold else ""
+    st.html(card_html(asked.question, reference, evidence, card.answer, asked.options))
     return True
 
 
@@ -184,25 +178,26 @@ def _go_back(run: str, reviewer: str, cards: int) -> None:
 
 def agreement(run: dict[str, Any]) -> None:
     """Each reviewer against each judge and each other, with intervals; and what was judged."""
-    rows = [
-        row
-        | {
-            "pair": " and ".join(
-                api.title("judge", row[side]).removeprefix("review:")
-                for side in ("first", "second")
-            ),
-        }
-        for row in api.review_agreement(run["run"])
-        if row["n"]
-    ]
+
+    def pair(row: Mapping[str, Any]) -> str:
+        titles = (api.title("judge", row[side]) for side in ("first", "second"))
+        return " and ".join(title.removeprefix("review:") for title in titles)
+
+    judged = (row for row in api.review_agreement(run["run"]) if row["n"])
+    rows = [{**row, "pair": pair(row)} for row in judged]
     if rows:
         measure = kit.pick_measure(AGREEMENT.measures)
 
         def opens(_: kit.Shown, __: api.View, key: Mapping[str, Any]) -> None:
-            asked = {"judge": key["first"], "q_otherwise": key["second"], "differ": "false"}
+            first, second = key["first"], key["second"]
+            if run["kind"] == needles.KIND:
+                needles.show_items(judge=first, otherwise=second)
+                navigation.on_click("curve", run=run["run"])
+                return
+            asked = {"judge": first, "q_otherwise": second, "differ": "false"}
             navigation.on_click("arms", run=run["run"], view=questions.VIEW, **asked)
 
-        listed = run["kind"] in state.COMPARING  # page Arms has its questions
+        listed = run["kind"] in (*state.COMPARING, needles.KIND)  # other kinds list no answers
         kit.draw_rows("review", AGREEMENT, rows, measure, opens if listed else None)
         if listed:
             st.caption("A click lists the answers on which the two differ, with their arms.")

@@ -17,6 +17,8 @@ from midchart.pages.ui.sign_in import download_button
 
 IN_FULL = 40
 """Rows up to which a table is shown without a scrollbar."""
+WIDE, SHORT = 130, 10
+"""Characters of a row that fit on a screen, and of a head that is always shown."""
 MOST_UNFROZEN = 3
 """Columns of a table that does not scroll sideways; of one with more the first stays in sight."""
 TALL = 560
@@ -90,20 +92,26 @@ def table(
 
 
 def configuration(frame: pd.DataFrame, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Column configuration, with each head's terms explained on hover and the first column of a
-    wide table always in sight; ``columns``: title, configuration or, to hide it, None."""
+    """Column configuration, with each head's terms explained on hover; of a wide table the first
+    column is always in sight, and heads are no wider than their cells. ``columns``: title,
+    configuration or, to hide it, None."""
     configured = dict(columns)
-    for at, name in enumerate(map(str, frame.columns)):
+    lengths = {str(name): frame[name].astype(str).str.len() for name in frame}
+    wide = sum(max(len(name), cells.max()) for name, cells in lengths.items()) > WIDE
+    for at, (name, cells) in enumerate(lengths.items()):
         config = columns.get(name, {})
         if config is None:
             continue
         config = {"label": config} if isinstance(config, str) else dict(config)
+        text = glossary.meaning(name)
         if at == 0 and len(frame.columns) > MOST_UNFROZEN:
-            lengths = frame[name].astype(str).str.len()
             # Streamlit measures the first rows alone.
-            if lengths.max() > max(lengths.head(3).max(), len(name)):
-                config.setdefault("width", int(min(260, 36 + 7 * lengths.max())))
-        if text := glossary.meaning(name):
+            if cells.max() > max(cells.head(3).max(), len(name)):
+                config.setdefault("width", int(min(260, 36 + 7 * cells.max())))
+        elif wide and len(head := str(config.get("label") or name)) > max(cells.max(), SHORT):
+            config.setdefault("width", int(20 + 7 * max(cells.max(), SHORT)))
+            text = f"{head}. {text}" if text else head
+        if text:
             config.setdefault("help", text)
         if config:
             configured[name] = config
