@@ -109,7 +109,7 @@ class Benchmark(RecordLoader):
     def documents(self, file: Source, log: LoadLog) -> Iterable[Fields]:
         """The records of a file; raises DataError where there is none."""
         named = not self.records
-        content = read_json(file.text(), file.name, remedy="download it again", unique=named)
+        content = file.json("download it again", unique=named)
         records = members({"file": content}, "file") if named else members(content, self.records)
         if not records:
             raise DataError(file.name, 1, f"holds no list of {self.unit}s", self.shape)

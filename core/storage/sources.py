@@ -28,7 +28,7 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 from midchart.core.confinement import OVER_LIMIT
 from midchart.core.errors import DataError
-from midchart.core.parsing import decode_as, literal, parse_xml, valid_unicode, xml_text
+from midchart.core.parsing import decode_as, literal, parse_xml, read_json, valid_unicode, xml_text
 from midchart.core.storage.encodings import decoded
 from midchart.core.storage.files import FileState, file_state, temporary_folder
 from midchart.core.types import Skip
@@ -85,93 +85,6 @@ def reading_file(name: str) -> Generator[None]:
         kind = error.strerror or type(error).__name__
         reason, remedy = _REASONS.get(error.errno or 0, (f"cannot be read ({kind})", ""))
         raise DataError(name, None, reason, remedy) from None
-
-
-def relative_path(name: str) -> PurePosixPath:
-    """A file's path below a folder; raises DataError for a name that leads out of it."""
-    path, length = PurePosixPath(name), max(map(len, name.encode("utf-8", "replace").split(b"/")))
-    refused = {
-        "has a name that is refused": "\x00" in name or "\\" in name or not _is_utf8(name),
-        "leads out of its folder": path.is_absolute() or ".." in path.parts,
-        "has a name of more than 240 bytes": length > 240 or len(name) > 1_000,
-    }
-    for reason, holds in refused.items():
-        if holds:
-            raise DataError(valid_unicode(name)[:60], None, reason, "rename the file")
-    return path
-
-
-class UntrustedZip:
-    """A zip in an open file that somebody else made; ``label`` names it in errors.
-
-    ``names``: its files. A file is readable once :meth:`check` has admitted it. Every fault of the
-    zip is a DataError of one line.
-    """
-
-    def __init__(self, file: IO[bytes], label: str) -> None:
-        self._label = label
-        try:
-            self._archive = zipfile.ZipFile(file)
-        except NotImplementedError:  # zipfile's error for a later version of the format
-            raise self._refused("needs a later version of zip than is supported") from None
-        except (*_DAMAGED_ZIP, ValueError, OverflowError):  # offsets and names that cannot be
-            raise self._refused("is damaged or is no zip") from None
-        self._size = file.seek(0, io.SEEK_END)
-        self._infos = [info for info in self._archive.infolist() if not info.is_dir()]
-        self.names = [info.filename for info in self._infos]
-        self._checked: dict[str, zipfile.ZipInfo] = {}
-
-    def check(
-        self, most_files: int, most_bytes: int, only: Collection[str] | None = None
-    ) -> dict[str, int]:
-        """Uncompressed size of each file by name; ``only``: of these, within the limits on bytes.
-
-        Refuses links and special files, names that lead out of a folder or occur twice, more files
-        or bytes than that, and what unpacks to :data:`_RATIO` times the zip's size.
-        """
-        if len(self._infos) > most_files:
-            limit = f"holds {len(self._infos):,} files, more than {most_files:,}"
-            raise self._refused(limit, "split it")
-        paths: set[PurePosixPath] = set()
-        for info in self._infos:
-            path = relative_path(info.filename)
-            if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
-                raise self._refused("holds a link or a special file", "pack the files themselves")
-            if path in paths:
-                raise self._refused(f"holds {info.filename[:80]!r} twice")
-            paths.add(path)
-        if sum(info.file_size for info in self._infos) > _UNPACKED + _RATIO * self._size:
-            raise self._refused("is a zip bomb", "unpack it, and import what it holds")
-        wanted = self._infos if only is None else [i for i in self._infos if i.filename in only]
-        if sum(info.file_size for info in wanted) > most_bytes:
-            limit = f"unpacks to more than {most_bytes / (1 << 30):g} GiB uncompressed"
-            raise self._refused(limit, "unpack it into a folder, or split it")
-        self._checked |= {info.filename: info for info in wanted}
-        return {info.filename: info.file_size for info in wanted}
-
-    @contextmanager
-    def open(self, name: str) -> Generator[IO[bytes]]:
-        """The bytes of a file that :meth:`check` admitted, never more than it declared."""
-        info = self._checked[name]
-        shown = repr(name[-80:])
-        if info.flag_bits & _ENCRYPTED:
-            raise self._refused(f"holds {shown} encrypted", "pack it without a password")
-        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            reason = f"holds {shown} packed by a method that is not read"
-            raise self._refused(reason, "pack it by deflate")
-        damaged = self._refused(f"holds {shown} damaged")
-        try:
-            member = self._archive.open(info)
-        except (*_DAMAGED_ZIP, ValueError):  # a place before the file's beginning
-            raise damaged from None
-        try:
-            with member:
-                yield member
-        except _DAMAGED_ZIP:
-            raise damaged from None
-
-    def _refused(self, reason: str, remedy: str = "pack it again") -> DataError:
-        return DataError(self._label, None, reason, remedy)
 
 
 def _is_utf8(name: str) -> bool:
@@ -378,6 +291,10 @@ class Source:
         """Its text in any encoding, and which one that is (:func:`.encodings.decoded`)."""
         return decoded(self.content(), self.name)
 
+    def json(self, remedy: str = "", unique: bool = False) -> Any:
+        """The value of its JSON document (:func:`midchart.core.parsing.read_json`)."""
+        return read_json(self.text(), self.name, remedy=remedy, unique=unique)
+
     def xml(self) -> Element:
         """The root of its XML document (:func:`midchart.core.parsing.parse_xml`)."""
         return parse_xml(xml_text(self.content(), self.name), self.name)
@@ -436,3 +353,93 @@ def check_folder(root: Path) -> list[Skip]:
                 continue
             raise DataError(Source(link, root).name, None, what, "copy the folder itself there")
     return left_out
+
+
+# Zips.
+
+
+def relative_path(name: str) -> PurePosixPath:
+    """A file's path below a folder; raises DataError for a name that leads out of it."""
+    path, length = PurePosixPath(name), max(map(len, name.encode("utf-8", "replace").split(b"/")))
+    refused = {
+        "has a name that is refused": "\x00" in name or "\\" in name or not _is_utf8(name),
+        "leads out of its folder": path.is_absolute() or ".." in path.parts,
+        "has a name of more than 240 bytes": length > 240 or len(name) > 1_000,
+    }
+    for reason, holds in refused.items():
+        if holds:
+            raise DataError(valid_unicode(name)[:60], None, reason, "rename the file")
+    return path
+
+
+class UntrustedZip:
+    """A zip in an open file that somebody else made; ``label`` names it in errors.
+
+    ``names``: its files. A file is readable once :meth:`check` has admitted it. Every fault of the
+    zip is a DataError of one line.
+    """
+
+    def __init__(self, file: IO[bytes], label: str) -> None:
+        self._label = label
+        try:
+            self._archive = zipfile.ZipFile(file)
+        except NotImplementedError:  # zipfile's error for a later version of the format
+            raise self._refused("needs a later version of zip than is supported") from None
+        except (*_DAMAGED_ZIP, ValueError, OverflowError):  # offsets and names that cannot be
+            raise self._refused("is damaged or is no zip") from None
+        self._size = file.seek(0, io.SEEK_END)
+        self._infos = [info for info in self._archive.infolist() if not info.is_dir()]
+        self.names = [info.filename for info in self._infos]
+        self._checked: dict[str, zipfile.ZipInfo] = {}
+
+    def check(
+        self, most_files: int, most_bytes: int, only: Collection[str] | None = None
+    ) -> dict[str, int]:
+        """Uncompressed size of each file by name; ``only``: of these, within the limits on bytes.
+
+        Refuses links and special files, names that lead out of a folder or occur twice, more files
+        or bytes than that, and what unpacks to :data:`_RATIO` times the zip's size.
+        """
+        if len(self._infos) > most_files:
+            limit = f"holds {len(self._infos):,} files, more than {most_files:,}"
+            raise self._refused(limit, "split it")
+        paths: set[PurePosixPath] = set()
+        for info in self._infos:
+            path = relative_path(info.filename)
+            if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
+                raise self._refused("holds a link or a special file", "pack the files themselves")
+            if path in paths:
+                raise self._refused(f"holds {info.filename[:80]!r} twice")
+            paths.add(path)
+        if sum(info.file_size for info in self._infos) > _UNPACKED + _RATIO * self._size:
+            raise self._refused("is a zip bomb", "unpack it, and import what it holds")
+        wanted = self._infos if only is None else [i for i in self._infos if i.filename in only]
+        if sum(info.file_size for info in wanted) > most_bytes:
+            limit = f"unpacks to more than {most_bytes / (1 << 30):g} GiB uncompressed"
+            raise self._refused(limit, "unpack it into a folder, or split it")
+        self._checked |= {info.filename: info for info in wanted}
+        return {info.filename: info.file_size for info in wanted}
+
+    @contextmanager
+    def open(self, name: str) -> Generator[IO[bytes]]:
+        """The bytes of a file that :meth:`check` admitted, never more than it declared."""
+        info = self._checked[name]
+        shown = repr(name[-80:])
+        if info.flag_bits & _ENCRYPTED:
+            raise self._refused(f"holds {shown} encrypted", "pack it without a password")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            reason = f"holds {shown} packed by a method that is not read"
+            raise self._refused(reason, "pack it by deflate")
+        damaged = self._refused(f"holds {shown} damaged")
+        try:
+            member = self._archive.open(info)
+        except (*_DAMAGED_ZIP, ValueError):  # a place before the file's beginning
+            raise damaged from None
+        try:
+            with member:
+                yield member
+        except _DAMAGED_ZIP:
+            raise damaged from None
+
+    def _refused(self, reason: str, remedy: str = "pack it again") -> DataError:
+        return DataError(self._label, None, reason, remedy)
