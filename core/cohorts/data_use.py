@@ -79,12 +79,8 @@ def _state(root: Path) -> list[FileState]:
     return [
         file
         for file in files
-        if file[0].rpartition("/")[2] not in _FOLDER_VIEWS and not _is_of_people(file[0])
+        if file[0].rpartition("/")[2] not in _FOLDER_VIEWS and not _OF_PEOPLE.fullmatch(file[0])
     ]
-
-
-def _is_of_people(name: str) -> bool:
-    return _OF_PEOPLE.fullmatch(name) is not None
 
 
 # Cohorts that the program generated: no real person is in them.

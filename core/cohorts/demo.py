@@ -20,6 +20,7 @@ from midchart.core.cohorts.data_use import files_digest, generated, note_generat
 from midchart.core.cohorts.kept_questions import QUESTIONS_FILE, SETS_FILE
 from midchart.core.errors import DataError, InputError
 from midchart.core.parsing import read_json, read_toml
+from midchart.core.storage.sources import Source
 
 Included = Literal["clinical", "letters", "ehrshot"]
 DEMOS: Mapping[Included, str] = {
@@ -85,8 +86,6 @@ def replace_synthetic(out: Path, entries: Collection[str]) -> None:
 
 def _is_synthetic(folder: Path) -> bool:
     """Whether a folder's data-use tag says that it was generated, and not imported."""
-    try:
-        stated = read_toml((folder / TAG).read_bytes(), str(folder / TAG))
-    except OSError:  # no tag of the program's
-        return False
+    tag = Source.at(folder / TAG)
+    stated = read_toml(tag.text(), str(folder / TAG)) if tag.is_file() else {}
     return bool(stated.get("synthetic")) and not stated.get("imported")
