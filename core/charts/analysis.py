@@ -117,7 +117,8 @@ class RecordAnalysis:
 def analysis_rows(record: Record) -> dict[str, dict[str, Any]]:
     """Table → its columns of a record."""
     cut = sentences(record, _RULE)
-    index = BM25Index([words(one.scored_text) for one in cut], _RULE.bm25_idf)
+    stored = record.analysed.bm25(_BM25) if record.analysed else None
+    index = stored or BM25Index([words(one.scored_text) for one in cut], _RULE.bm25_idf)
     return {
         "sentences": {
             "event": np.array([one.span.event for one in cut], "int32"),

@@ -17,10 +17,10 @@ FOLDER = "charts"
 PATH = "path.txt"
 
 
-def charts_folder(place: Path, state: str) -> Path:
-    """The folder of the store of the cohort at a path; ``state``, in hex, names its files and the
-    code. A cohort that is renamed keeps its store."""
-    return settings.cache_folder() / FOLDER / f"{_name_of(place)}-{state}"
+def charts_folder(place: Path, code: str, state: str) -> Path:
+    """The folder of the store of the cohort at a path; ``code``, in hex, names what converts, and
+    ``state`` that and its files. A cohort that is renamed keeps its store."""
+    return settings.cache_folder() / FOLDER / f"{_name_of(place)}-{code}-{state}"
 
 
 def _name_of(place: Path) -> str:
@@ -32,23 +32,26 @@ def convert(
     folder: Path,
     place: Path,
     opened: Callable[[], Cohort | None],
-    write: Callable[[Path], None],
+    write: Callable[[Path, Path | None], None],
 ) -> Cohort:
     """The cohort of a store, converted by the first process that asks for it while others wait.
 
     ``opened`` gives the cohort of the store, None without one; ``write`` writes the store of the
-    files at ``place`` into a folder. Stores of earlier states of the files are removed. Raises
-    DataError as ``write`` does, InputError where the cache cannot be written.
+    files at ``place`` into a folder, and gets the store of an earlier state of them by the same
+    code, None without one. Stores of earlier states are then removed. Raises DataError as
+    ``write`` does, InputError where the cache cannot be written.
     """
+    name, code, _ = folder.name.split("-")
     if (cohort := opened()) is None:
         with writing(folder.parent), exclusive(_lock_of(folder)):
             if (cohort := opened()) is None:
+                others = {*folder.parent.glob(f"{name}-*")} - {folder}
+                same_code = (one for one in others if one.name.startswith(f"{name}-{code}-"))
                 with complete_folder(folder) as fresh:
-                    write(fresh)
+                    write(fresh, next(same_code, None))
                     (fresh / PATH).write_text(str(place), encoding="utf-8", errors="surrogatepass")
-                for other in folder.parent.glob(f"{folder.name.partition('-')[0]}-*"):
-                    if other != folder:
-                        shutil.rmtree(other, ignore_errors=True)
+                for other in others:
+                    shutil.rmtree(other, ignore_errors=True)
                 cohort = opened()
     assert cohort is not None  # a store that was written is there
     return cohort

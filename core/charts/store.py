@@ -8,12 +8,17 @@ none of it, and is named among what was left out.
 from __future__ import annotations
 
 import json
+import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo
 
 import msgspec
 import numpy as np
@@ -28,9 +33,9 @@ from midchart.core.charts.analysis import (
     located_rows,
 )
 from midchart.core.charts.arrays import TEXT, Columns, numbers, texts, writing_tables
+from midchart.core.cohorts import parallel
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.gold import LazyGold
-from midchart.core.cohorts.parallel import each
 from midchart.core.cohorts.records import GoldSource, NamedRecords
 from midchart.core.confinement import OVER_LIMIT
 from midchart.core.errors import DataError
@@ -50,6 +55,8 @@ from midchart.core.types import (
 )
 
 COHORT = "cohort.json"
+READINGS = "readings.zip"
+"""What was read of each file, for formats of which each file is read by itself."""
 _CACHED = 32
 """Most recently used records in memory."""
 _TEXTS = ("kind", "code", "name", "text", "unit", "note_id", "visit_id")
@@ -132,6 +139,10 @@ class ChartRecords(NamedRecords):
             RecordAnalysis(self._tables, number),
         )
 
+    def analyses(self) -> dict[str, RecordAnalysis]:
+        """What the store holds of each record, by the digest of its content."""
+        return {d: RecordAnalysis(self._tables, number) for number, d in enumerate(self._digests)}
+
 
 def open_charts(folder: Path, path: str, tag: Callable[[LoadLog], Manifest]) -> Cohort | None:
     """The cohort of a store; None where there is none, or a damaged one.
@@ -164,8 +175,31 @@ def open_charts(folder: Path, path: str, tag: Callable[[LoadLog], Manifest]) -> 
     )
 
 
-def write_charts(cohort: Cohort, folder: Path) -> None:
-    """Write the store of a cohort that a loader has opened; each record is read and analysed once.
+@contextmanager
+def keeping_readings(folder: Path, former: Path | None) -> Generator[None]:
+    """Keep in the store that is written into ``folder`` what is read of each file in the body
+    (:func:`.parallel.each_file`); files that the store in the folder ``former`` knows are not read
+    again. In memory a process and its forks can read it."""
+    known: ZipFile | None = None
+    if former is not None:
+        with suppress(OSError, BadZipFile):
+            known = ZipFile(BytesIO(read_regular(former / READINGS)))
+
+    def kept(key: str) -> str:
+        try:
+            return known.read(key).decode() if known else ""
+        except (KeyError, BadZipFile, zlib.error):  # another file, or a damaged store
+            return ""
+
+    with ZipFile(folder / READINGS, "w") as made:
+        parallel.kept = kept
+        parallel.keep = lambda key, text: made.writestr(ZipInfo(key), text, ZIP_DEFLATED, 1)
+        yield
+
+
+def write_charts(cohort: Cohort, folder: Path, former: Path | None = None) -> None:
+    """Write the store of a cohort that a loader has opened; each record is read once, and analysed
+    unless the store in the folder ``former``, of the same code, holds one of the same content.
 
     Raises DataError where no record can be read, OSError where the store cannot be written.
     """
@@ -174,6 +208,12 @@ def write_charts(cohort: Cohort, folder: Path) -> None:
         if source.snippets:
             snippets.setdefault(source.record_id, []).append(source.snippets)
 
+    @cache
+    def analyses() -> dict[str, RecordAnalysis]:
+        # Opened by each of the forks: Arrow starts threads, with which no process is forked.
+        earlier = former and open_charts(former, "", lambda log: Manifest(""))
+        return earlier.records.analyses() if earlier else {}
+
     def rows(id: str) -> tuple[_Rows, _Located] | DataError:
         try:
             if not sources.watched(f"record {id}", 0):
@@ -181,6 +221,7 @@ def write_charts(cohort: Cohort, folder: Path) -> None:
             record = cohort.records[id]
         except DataError as error:
             return error
+        record = replace(record, analysed=analyses().get(record.digest))
         size = sum(len(event.text) for event in record.events)
         sources.watched(f"record {id}", _ANALYSIS * size)
         located = [(one, located_rows(record, one)) for one in snippets.get(id, ())]
@@ -188,7 +229,7 @@ def write_charts(cohort: Cohort, folder: Path) -> None:
 
     log = LoadLog(cohort.skipped, cohort.warnings, cohort.accounts, cohort.unsettled)
     ids, failed, evidence = tuple(cohort.records), dict[str, DataError](), dict[str, Any]()
-    read, others = each("records", ids, rows, log), _COLUMNS.keys() - {"records"}
+    read, others = parallel.each("records", ids, rows, log), _COLUMNS.keys() - {"records"}
     with writing_tables(folder, _COLUMNS) as tables:
         for id, result in zip(ids, read, strict=True):
             if isinstance(result, DataError):

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import fcntl
 import gc
+import json
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from hashlib import blake2b
 from itertools import chain, islice
 from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
 from typing import Any, NoReturn, TypeVar
 
+import msgspec
+
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.confinement import allow_seconds
 from midchart.core.errors import DataError
+from midchart.core.provenance import add_file
 from midchart.core.storage.sources import Source
 
 Item = TypeVar("Item")
@@ -34,6 +39,16 @@ _AHEAD = 1 << 20
 
 def report(message: Mapping[str, Any], /) -> None:
     """Say at which file or record this process is, or how many were read; a conversion sets it."""
+
+
+def kept(key: str, /) -> str:
+    """What was read of the file of a key in an earlier conversion, "" where there is nothing; a
+    conversion sets it."""
+    return ""
+
+
+def keep(key: str, text: str, /) -> None:
+    """Keep what was read of the file of a key for a later conversion; a conversion sets it."""
 
 
 def failure_of(error: str) -> DataError:
@@ -58,16 +73,41 @@ def fork(child: Callable[[int], NoReturn]) -> tuple[int, int]:
 
 
 def each_file(
-    files: Sequence[Source], log: LoadLog, read: Callable[[Source], Result]
+    files: Sequence[Source],
+    log: LoadLog,
+    read: Callable[[Source, LoadLog], Result],
+    kind: type[Result],
 ) -> Iterator[tuple[Source, Result]]:
-    """Each file that can be read with what ``read`` gives of it, in order; others enter the log."""
+    """Each file that can be read with what ``read`` gives of its name and content, in order; others
+    enter the log.
 
-    def work(file: Source) -> list[tuple[Source, Result]]:
-        with log.reading(file):
-            return [(file, read(file))]
-        return []
+    ``kind``: the type of that, of which JSON is made for a store: a later conversion has it from
+    there. What enters something in the log is read each time.
+    """
 
-    return chain.from_iterable(each("files", files, work, log))
+    def work(file: Source) -> tuple[Source, str, str]:
+        entered, key, text = LoadLog(), "", ""
+        with entered.reading(file):
+            key = _content_key(file)
+            text = kept(key) or json.dumps(msgspec.to_builtins(read(file, entered)))
+        if entered != LoadLog(opened={file}):
+            key = ""
+        log.join(entered)
+        return file, key, text
+
+    for file, key, text in each("files", files, work, log):
+        if key:
+            keep(key, text)
+        if text:
+            yield file, msgspec.convert(json.loads(text), kind)
+
+
+def _content_key(file: Source) -> str:
+    """A hash of a file's name and content; raises DataError."""
+    total = blake2b(digest_size=20)
+    with file.open() as opened:
+        add_file(total, file.name, opened)
+    return total.hexdigest()
 
 
 def each(

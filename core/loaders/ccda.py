@@ -44,8 +44,8 @@ class _CcdaDocument:
     person: Demographics
     facts: dict[str, str]
     notes: Sequence[Entry]
-    ids: frozenset[Key]
-    replaces: frozenset[Key]
+    ids: tuple[Key, ...]
+    replaces: tuple[Key, ...]
     series: Key | None
     version: int
     exact: bool
@@ -89,7 +89,7 @@ def _person(patient: Element | None) -> Demographics:
     )
 
 
-def _read_file(file: Source) -> list[_CcdaDocument]:
+def _read_file(file: Source, log: LoadLog) -> list[_CcdaDocument]:
     name, roots = file.name, documents_in(file.xml())
     names = [f"{name}#{n}" for n in range(1, len(roots) + 1)] if roots[1:] else [name]
     return list(map(_read_document, roots, names))
@@ -118,8 +118,8 @@ def _read_document(root: Element, name: str) -> _CcdaDocument:
         person,
         {n: text for n, text in (("birthdate", person.born), ("gender", sex)) if text},
         notes,
-        frozenset(_ids(root)),
-        frozenset(key for one in related for key in _ids(inside(one, "parentDocument"))),
+        tuple(_ids(root)),
+        tuple(key for one in related for key in _ids(inside(one, "parentDocument"))),
         next(iter(_ids(root, "setId")), None),
         int(version) if version.isdecimal() and len(version) < 10 else 0,
         len(date) == 10 or not date,
@@ -142,7 +142,7 @@ def _replaced(documents: Sequence[_CcdaDocument]) -> dict[str, str]:
                 newest[one.key, one.series] = one
     replaced: dict[str, str] = {}
     for one in documents:
-        for id in one.replaces - one.ids:
+        for id in (id for id in one.replaces if id not in one.ids):
             replaced |= {old.name: one.name for old in by_id.get((one.key, id), ())}
         current = one if one.series is None else newest[one.key, one.series]
         if current.version > one.version:
@@ -178,7 +178,7 @@ class Ccda(RecordLoader):
     def enter(self, place: Source, patients: PatientEntries) -> list[Source]:
         """Records of the documents' patients, and the questions of tables in the folder."""
         log = patients.log
-        files = each_file(self.files(place), log, _read_file)
+        files = each_file(self.files(place), log, _read_file, list[_CcdaDocument])
         documents = [document for _, inside_file in files for document in inside_file]
         setting = column_settings(place.root, log).get(PATIENTS)
         if setting == BY_FILE:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import PurePosixPath
 
 import hl7
@@ -45,7 +44,7 @@ class Hl7v2(RecordLoader):
         """The messages' patients, and the questions of tables in the folder."""
         log, messages = patients.log, list[tuple[Key, str, list[Entry]]]()
         people = People(log)
-        for file, read in each_file(self.files(place), log, partial(_read_file, log)):
+        for file, read in each_file(self.files(place), log, _read_file, list[_Read]):
             messages += _about_patients(file.name, read, people, log)
         names = record_names(key for key, *_ in messages)
         for key, name, entries in messages:
@@ -57,12 +56,14 @@ class Hl7v2(RecordLoader):
         return tables_in(place)
 
 
-_Read = tuple[str, str, tuple[Key, Demographics] | None, list[Entry], int, Counter[str], list[str]]
+_Read = tuple[
+    str, str, tuple[Key, Demographics] | None, list[Entry], int, dict[str, int], list[str]
+]
 """Place and text of a message, its patient and entries, the number of its segments, those that are
 left out by reason, and problems."""
 
 
-def _read_file(log: LoadLog, file: Source) -> list[_Read]:
+def _read_file(file: Source, log: LoadLog) -> list[_Read]:
     """The messages of a file; raises DataError where none can be read."""
     name, (text, _) = file.name, file.decoded()
     read: list[_Read] = []
@@ -96,7 +97,7 @@ def _about_patients(
             log.skip(place, None, reason.replace("its message ", "") + " — it is not read")
             continue
         known.add(one)
-        left_out += missing
+        left_out.update(missing)
         for problem in problems:
             log.skip(place, None, problem)
         yield patient[0], name, entries

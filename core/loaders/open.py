@@ -103,12 +103,13 @@ def opened(path: str | Path) -> tuple[Cohort, Path]:
 def _converted(loader: RecordLoader, place: Path, folder: Path, files: FilesState) -> Cohort:
     """The cohort of the chart store of these files, which is made where it is not there."""
     synthetic = loader.manifest(folder, LoadLog()).synthetic
+    code = digest(loader.name, _code_of(type(loader)))[:16]
     state = (
         *((name, *times) for name, (_, *times) in _content(files, place, {FILE})),
         *sorted(column_settings(folder, LoadLog()).items()),
-        (loader.name, synthetic, _code_of(type(loader))),
+        (synthetic, code),
     )
-    store = charts_folder(place, digest(repr(state)))
+    store = charts_folder(place, code, digest(repr(state)))
     with reading_file(str(place)):
         return convert(
             store,

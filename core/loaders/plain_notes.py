@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from functools import partial
 from itertools import chain, islice
 
 from midchart.core.cohorts.base import RecordLoader
@@ -272,7 +271,7 @@ class PlainNotes(RecordLoader):
                     if _is_note(file) or is_table:
                         patient_of[file] = part.own_name if part.is_folder() else part.stem
         texts = list(filter(_is_note, patient_of))
-        notes = dict(each_file(texts, log, partial(_text_note, log)))
+        notes = dict(each_file(texts, log, _text_note, tuple[Entry, str]))
         for file, patient in patient_of.items():
             if file in notes:
                 note, encoding = notes[file]
@@ -294,7 +293,7 @@ class PlainNotes(RecordLoader):
         return questions
 
 
-def _text_note(log: LoadLog, file: Source) -> tuple[Entry, str]:
+def _text_note(file: Source, log: LoadLog) -> tuple[Entry, str]:
     """The note of a file, and its encoding where that is not UTF-8."""
     kind, encoding = _NOTE_FILES[file.ending], ""
     if kind == "application/pdf":

@@ -32,7 +32,7 @@ from typing import IO, Any, NoReturn
 
 from midchart.core import charts, confinement
 from midchart.core import config as settings
-from midchart.core.charts.store import write_charts
+from midchart.core.charts.store import keeping_readings, write_charts
 from midchart.core.cohorts import parallel
 from midchart.core.cohorts.base import RecordLoader
 from midchart.core.confinement import OVER_LIMIT, allow_seconds, confine, prepare, without_secrets
@@ -55,9 +55,12 @@ _QUIET_S = 1.0
 """Seconds of a conversion before its progress is reported."""
 
 
-def convert_files(place: Path, root: Path, named: bool, folder: Path) -> None:
+def convert_files(
+    place: Path, root: Path, named: bool, folder: Path, former: Path | None = None
+) -> None:
     """Write the chart store of the files at a path of the cohort's folder ``root`` into ``folder``,
-    in a confined process; ``named`` as of :meth:`RecordLoader.content`.
+    in a confined process; ``named`` as of :meth:`RecordLoader.content`, ``former`` as of
+    :func:`write_charts`.
 
     Raises DataError where nothing of them can be read, and what the progress
     (:data:`midchart.core.charts.reading`) raises, once the process has ended.
@@ -70,6 +73,7 @@ def convert_files(place: Path, root: Path, named: bool, folder: Path) -> None:
         "root": str(root),
         "named": named,
         "folder": str(folder),
+        "former": str(former or ""),
         "excluded": excluded,
         "seconds": (confinement.SECONDS, confinement.SECONDS_PER_MB),
         "memory": (confinement.MEMORY, confinement.MEMORY_PER_BYTE),
@@ -203,6 +207,7 @@ def _work(request: dict[str, Any], reports: IO[str]) -> NoReturn:
 
 def _convert(request: dict[str, Any], reports: IO[str]) -> None:
     place, root, folder = (Path(request[name]) for name in ("place", "root", "folder"))
+    former = Path(request["former"]) if request["former"] else None
     settings.set_environment(request["environment"])
     excluded = set(request["excluded"])
     temporary_root().mkdir(parents=True, exist_ok=True)
@@ -224,7 +229,7 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
         memory,
         _OUTPUT,
         [
-            *(place, root, settings.ROOT / "core", settings.ROOT / "extras"),
+            *(place, root, former or root, settings.ROOT / "core", settings.ROOT / "extras"),
             *(Path(sys.prefix), Path(sys.base_prefix), *packages, *loaders, *system),
         ],
         [folder, temporary_root()],
@@ -242,9 +247,10 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
     sources.watched = opening
     loader = find_loader(place)
     assert isinstance(loader, RecordLoader)
-    cohort = loader.content(place, request["named"])
+    with keeping_readings(folder, former):
+        cohort = loader.content(place, request["named"])
     cohort.skipped.extend(left_out)
-    write_charts(replace(cohort, unconfined=unconfined), folder)
+    write_charts(replace(cohort, unconfined=unconfined), folder, former)
 
 
 def _serve(reports: IO[str]) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from midchart.core.arms.base import candidates, index_of
 from midchart.core.charts.convert import FOLDER, sweep_charts
 from midchart.core.charts.store import COHORT, ChartRecords, open_charts, write_charts
 from midchart.core.errors import DataError
-from midchart.core.loaders import worker
+from midchart.core.loaders import ccda, hl7v2, plain_notes, worker
 from midchart.core.loaders.check import check_cohort, count_records
 from midchart.core.loaders.open import close_cohorts, open_cohort, read_cohort
 from midchart.core.protocol import Protocol
@@ -122,20 +124,48 @@ def test_a_case_read_from_its_store_is_the_one_of_its_files(place: Path) -> None
         opened_twice(place)
 
 
+def largest(format: str) -> Path:
+    """The case of a format with the most files."""
+    inputs = [case / "input" for case in cases() if case.parent.name == format]
+    return max(inputs, key=lambda place: len(list(place.rglob("*"))))
+
+
 @pytest.mark.parametrize("format", ["ccda", "fhir", "hl7v2", "medalign", "plain_notes"])
-def test_a_store_is_the_same_by_any_number_of_processes(
+def test_a_store_is_the_same_by_any_number_of_processes_and_after_one_of_earlier_files(
     format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "_WORTH_A_PROCESS", 1)
-    inputs = [case / "input" for case in cases() if case.parent.name == format]
-    place = max(inputs, key=lambda place: len(list(place.rglob("*"))))
+    place = largest(format)
+    earlier = shutil.copytree(place, tmp_path / "earlier")
+    *others, last = sorted(filter(Path.is_file, earlier.rglob("*")))
+    shutil.copy(last, last.with_name(f"removed{last.suffix}"))
+    shutil.copy(others[-1], last)
+    others[0].unlink() if others[1:] else None
     stores: list[dict[str, bytes]] = []
-    for cores in (1, 3):
+    for n, (files, cores) in enumerate([(earlier, 1), (place, 1), (place, 3)]):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: range(cores))
-        (folder := tmp_path / str(cores)).mkdir()
-        worker.convert_files(place, place, True, folder)
+        (folder := tmp_path / str(n)).mkdir()
+        worker.convert_files(files, files, True, folder, tmp_path / "0" if n == 2 else None)
         stores.append({file.name: file.read_bytes() for file in folder.iterdir()})
-    assert stores[0] == stores[1]
+    assert stores[0] != stores[1] == stores[2]
+
+
+@pytest.mark.parametrize(
+    ("format", "module", "read"),
+    [("ccda", ccda, "_read_document"), ("hl7v2", hl7v2, "Hl7Message"),
+     ("plain_notes", plain_notes, "cell_text")],
+)  # fmt: skip
+def test_a_file_of_the_same_content_is_not_read_again(
+    format: str, module: ModuleType, read: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = shutil.copytree(largest(format), tmp_path / "cohort")
+    expected = content(open_cohort(place))
+    for file in place.rglob("*"):
+        os.utime(file, (0, 0))
+    forget()
+    for held, name in ((module, read), (texts, "cut_event")):
+        monkeypatch.setattr(held, name, None)
+    assert content(open_cohort(place)) == expected
 
 
 @pytest.mark.parametrize("kind", ["clinical", "letters"])
