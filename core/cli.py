@@ -107,20 +107,20 @@ and the seconds left."""
 
 def meter(what: str) -> Meter:
     """Progress on standard error with the time left; quiet between whole percents."""
-    begun, shown = time.monotonic(), 101
+    begun, before, shown = time.monotonic(), 0, 101
 
     def step(done: int, planned: int, failed: int = 0, left: float | None = None) -> None:
-        nonlocal begun, shown
+        nonlocal begun, before, shown
         percent, on_screen = 100 * done // max(planned, 1), sys.stderr.isatty()
         if percent < shown:  # the next of several pieces of work, such as another demo cohort
-            begun = time.monotonic()
+            begun, before = time.monotonic(), done
         elif percent == shown:
             return
         shown = percent
         if not on_screen and percent % 10:
             return
         seconds, bad = time.monotonic() - begun, f", {failed} failed" if failed else ""
-        left = time_left(done, seconds, planned - done) if left is None else left
+        left = time_left(done - before, seconds, planned - done) if left is None else left
         when = about_left(left) if done < planned else f" in {duration(seconds)}"
         line = f"{for_terminal(what)}: {done}/{planned} ({percent} %){bad}{when}"
         # On a screen it may be shorter than the line that it replaces.

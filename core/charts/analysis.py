@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from midchart.core.bm25 import BM25Index
-from midchart.core.charts.arrays import TEXT, Columns, numbers, open_table, texts
+from midchart.core.charts.arrays import TEXT, Columns, numbers, open_table, rows_of, texts
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest
 from midchart.core.text import event_text, sentence_rule, sentences, words
@@ -83,12 +83,9 @@ class RecordAnalysis:
         if rule != _SENTENCES:
             return None
         rows = self.tables.rows("sentences", self.number)
-        names = ("event", "start", "end", "tokens", "piece")
         cut: list[Sentence] = []
         last, text, count = -1, "", 0
-        for order, start, end, tokens, piece, title in zip(
-            *(numbers(rows, name).tolist() for name in names), texts(rows, "title"), strict=True
-        ):
+        for order, start, end, tokens, piece, title in rows_of(rows, COLUMNS["sentences"]):
             if order != last:
                 last, text, count = order, event_text(record.events[order]), 0
             event = record.events[order]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ _ROWS = 1 << 16
 """Rows that are written at once."""
 TEXT = "text"
 Columns = Mapping[str, Mapping[str, str]]
-"""Table → its columns: name → a NumPy type, or :data:`TEXT`."""
+"""Table → its columns: name → a type of Arrow, or :data:`TEXT`."""
 
 
 class TableWriter:
@@ -46,15 +47,15 @@ class TableWriter:
     def _write(self) -> None:
         import pyarrow as arrow
 
-        arrays = [
-            arrow.array(
-                [text.encode("utf-8", "surrogatepass") for part in parts for text in part],
-                arrow.large_binary(),
-            )
-            if self._columns[name] == TEXT
-            else arrow.array(np.concatenate([np.asarray(p, self._columns[name]) for p in parts]))
-            for name, parts in self._waiting.items()
-        ]
+        arrays: list[Any] = []
+        for (name, parts), column in zip(self._waiting.items(), self._schema, strict=True):
+            if isinstance(parts[0], np.ndarray):
+                values = np.concatenate(parts)
+            elif self._columns[name] == TEXT:
+                values = [text.encode("utf-8", "surrogatepass") for part in parts for text in part]
+            else:
+                values = list(chain.from_iterable(parts))
+            arrays.append(arrow.array(values, column.type))
         self._writer.write_batch(arrow.record_batch(arrays, schema=self._schema))
         self._waiting = {name: [] for name in self._columns}
         self._rows = 0
@@ -82,6 +83,15 @@ def numbers(table: Any, column: str) -> Numbers:
 def texts(table: Any, column: str) -> list[str]:
     """The texts of a column."""
     return [str(text, "utf-8", "surrogatepass") for text in table.column(column).to_pylist()]
+
+
+def rows_of(table: Any, columns: Mapping[str, str]) -> Iterator[tuple[Any, ...]]:
+    """The values of each row of a table, in the order of ``columns``."""
+    values = (
+        texts(table, name) if kind == TEXT else table.column(name).to_pylist()
+        for name, kind in columns.items()
+    )
+    return zip(*values, strict=True)
 
 
 @contextmanager

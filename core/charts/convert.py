@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from midchart.core import config as settings
+from midchart.core.charts import reading
 from midchart.core.provenance import digest
 from midchart.core.storage.files import complete_folder, writing
-from midchart.core.storage.lock import Lock, exclusive
+from midchart.core.storage.lock import Lock
 from midchart.core.types import Cohort
 
 FOLDER = "charts"
 PATH = "path.txt"
+_LONGEST = 64
+"""Characters of a lock's file, so that a shorter text replaces a longer one."""
 
 
 def charts_folder(place: Path, code: str, state: str) -> Path:
@@ -43,7 +48,7 @@ def convert(
     """
     name, code, _ = folder.name.split("-")
     if (cohort := opened()) is None:
-        with writing(folder.parent), exclusive(_lock_of(folder)):
+        with writing(folder.parent), _converting(_lock_of(folder)):
             if (cohort := opened()) is None:
                 others = {*folder.parent.glob(f"{name}-*")} - {folder}
                 same_code = (one for one in others if one.name.startswith(f"{name}-{code}-"))
@@ -55,6 +60,32 @@ def convert(
                 cohort = opened()
     assert cohort is not None  # a store that was written is there
     return cohort
+
+
+@contextmanager
+def _converting(path: Path) -> Generator[None]:
+    """Hold a lock, in whose file is how much the body has read; a process that waits for the lock
+    reports that."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    report, known = reading.get(), ("files", 0, 0)
+    while (lock := Lock.take(path)) is None:
+        with suppress(ValueError):  # it is being written, or nothing is in it yet
+            known = json.loads(path.read_text())
+            report(*known)
+    if any(known[1:]):
+        report("records", known[2], known[2])
+
+    def step(what: str, done: int, planned: int) -> None:
+        os.pwrite(lock.fd, json.dumps([what, done, planned]).ljust(_LONGEST).encode(), 0)
+        report(what, done, planned)
+
+    os.ftruncate(lock.fd, 0)
+    token = reading.set(step)
+    try:
+        yield
+    finally:
+        reading.reset(token)
+        lock.release()
 
 
 def _lock_of(folder: Path) -> Path:

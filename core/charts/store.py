@@ -8,17 +8,12 @@ none of it, and is named among what was left out.
 from __future__ import annotations
 
 import json
-import zlib
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import cache
-from io import BytesIO
 from pathlib import Path
 from typing import Any
-from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo
 
 import msgspec
 import numpy as np
@@ -32,10 +27,10 @@ from midchart.core.charts.analysis import (
     evidence_key,
     located_rows,
 )
-from midchart.core.charts.arrays import TEXT, Columns, numbers, texts, writing_tables
-from midchart.core.cohorts import parallel
+from midchart.core.charts.arrays import TEXT, Columns, numbers, rows_of, texts, writing_tables
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.gold import LazyGold
+from midchart.core.cohorts.parallel import each
 from midchart.core.cohorts.records import GoldSource, NamedRecords
 from midchart.core.confinement import OVER_LIMIT
 from midchart.core.errors import DataError
@@ -55,46 +50,49 @@ from midchart.core.types import (
 )
 
 COHORT = "cohort.json"
-READINGS = "readings.zip"
-"""What was read of each file, for formats of which each file is read by itself."""
 _CACHED = 32
 """Most recently used records in memory."""
-_TEXTS = ("kind", "code", "name", "text", "unit", "note_id", "visit_id")
+_FACT = ("name", "value")
 _COLUMNS: Columns = {
     "records": {"id": TEXT, "digest": TEXT, "source": TEXT}
     | dict.fromkeys(("events", "facts", *COLUMNS, "tokens", "undated"), "int64"),
-    "facts": {"name": TEXT, "value": TEXT},
-    "events": {"time": "int64", "line": "int64", **dict.fromkeys((*_TEXTS, "author"), TEXT)},
+    "facts": dict.fromkeys(_FACT, TEXT),
+    "events": {
+        "time": "timestamp[us]",
+        **dict.fromkeys(("kind", "code", "name", "text", "unit", "note_id", "visit_id"), TEXT),
+        **{"line": "int64", "author": TEXT},
+    },
     **COLUMNS,
 }
-"""Columns of each table. Those of a record that are named after a table: the number of the row
-after its last one."""
+"""Columns of each table, of an event in the order of its fields. Those of a record that are named
+after a table: the number of the row after its last one."""
 _Rows = dict[str, dict[str, Any]]
 """Table → its columns of a record, but the ends of its rows."""
 _Located = list[tuple[tuple[str, ...], Any]]
 """Snippets of a record, and where they are."""
 _ANALYSIS = 10
 """Bytes of a file that take as much processor time as a character that is analysed."""
-_NO_TIME, _NO_LINE = np.iinfo(np.int64).min, -1
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
-_MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass
 class _CohortParts:
-    """What a store holds of a cohort besides its records."""
+    """What a store holds of a cohort besides its records; ``sizes``: of its other files."""
 
+    sizes: dict[str, int]
+    aliases: dict[str, str | None]
+    sources: dict[str, GoldSource]
+    accounts: list[tuple[str, str, Account]]
     format: str
-    sizes: dict[str, int] = field(default_factory=dict[str, int])
-    aliases: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
-    instructions: list[Instruction] = field(default_factory=list[Instruction])
-    sources: dict[str, GoldSource] = field(default_factory=dict[str, GoldSource])
-    responses: list[Response] = field(default_factory=list[Response])
-    skipped: list[Skip] = field(default_factory=list[Skip])
-    warnings: list[str] = field(default_factory=list[str])
-    accounts: list[tuple[str, str, Account]] = field(default_factory=list[tuple[str, str, Account]])
-    unsettled: list[UnsettledColumn] = field(default_factory=list[UnsettledColumn])
-    unconfined: tuple[str, ...] = ()
+    instructions: tuple[Instruction, ...]
+    responses: tuple[Response, ...]
+    skipped: list[Skip]
+    warnings: list[str]
+    unsettled: list[UnsettledColumn]
+    unconfined: tuple[str, ...]
+
+
+_KEPT = tuple(one.name for one in fields(_CohortParts))[4:]
+"""Fields of a cohort that are stored as they are."""
 
 
 class ChartRecords(NamedRecords):
@@ -120,21 +118,12 @@ class ChartRecords(NamedRecords):
     def _from_tables(self, id: str) -> Record:
         number = self._ids[id]
         facts, events = (self._tables.rows(table, number) for table in ("facts", "events"))
-        rows = zip(
-            (
-                None if micros == _NO_TIME else _EPOCH + timedelta(microseconds=micros)
-                for micros in numbers(events, "time").tolist()
-            ),
-            *(texts(events, name) for name in _TEXTS),
-            (None if line == _NO_LINE else line for line in numbers(events, "line").tolist()),
-            texts(events, "author"),
-            strict=True,
-        )
+        rows = enumerate(rows_of(events, _COLUMNS["events"]))
         return Record(
             id,
-            tuple([Event(order, *row) for order, row in enumerate(rows)]),
+            tuple([Event(order, *row) for order, row in rows]),
             self._digests[number],
-            tuple(zip(texts(facts, "name"), texts(facts, "value"), strict=True)),
+            tuple(rows_of(facts, _COLUMNS["facts"])),
             self._sources[number],
             RecordAnalysis(self._tables, number),
         )
@@ -156,45 +145,15 @@ def open_charts(folder: Path, path: str, tag: Callable[[LoadLog], Manifest]) -> 
         records = ChartRecords(folder, parts.aliases)
     except (OSError, ValueError):  # those of JSON, msgspec and Arrow are ValueErrors
         return None
-    log = LoadLog(parts.skipped)
-    for warning in parts.warnings:
-        log.warn(warning)
+    log = LoadLog(parts.skipped, parts.warnings)
     return Cohort(
         path,
-        parts.format,
-        tag(log),
-        records,
-        tuple(parts.instructions),
-        LazyGold(parts.sources, records, log),
-        tuple(parts.responses),
-        skipped=log.skipped,
-        warnings=log.warnings,
+        manifest=tag(log),
+        records=records,
+        gold=LazyGold(parts.sources, records, log),
         accounts={(part, what): account for part, what, account in parts.accounts},
-        unsettled=parts.unsettled,
-        unconfined=parts.unconfined,
+        **{name: getattr(parts, name) for name in _KEPT},
     )
-
-
-@contextmanager
-def keeping_readings(folder: Path, former: Path | None) -> Generator[None]:
-    """Keep in the store that is written into ``folder`` what is read of each file in the body
-    (:func:`.parallel.each_file`); files that the store in the folder ``former`` knows are not read
-    again. In memory a process and its forks can read it."""
-    known: ZipFile | None = None
-    if former is not None:
-        with suppress(OSError, BadZipFile):
-            known = ZipFile(BytesIO(read_regular(former / READINGS)))
-
-    def kept(key: str) -> str:
-        try:
-            return known.read(key).decode() if known else ""
-        except (KeyError, BadZipFile, zlib.error):  # another file, or a damaged store
-            return ""
-
-    with ZipFile(folder / READINGS, "w") as made:
-        parallel.kept = kept
-        parallel.keep = lambda key, text: made.writestr(ZipInfo(key), text, ZIP_DEFLATED, 1)
-        yield
 
 
 def write_charts(cohort: Cohort, folder: Path, former: Path | None = None) -> None:
@@ -229,7 +188,7 @@ def write_charts(cohort: Cohort, folder: Path, former: Path | None = None) -> No
 
     log = LoadLog(cohort.skipped, cohort.warnings, cohort.accounts, cohort.unsettled)
     ids, failed, evidence = tuple(cohort.records), dict[str, DataError](), dict[str, Any]()
-    read, others = parallel.each("records", ids, rows, log), _COLUMNS.keys() - {"records"}
+    read, others = each("records", ids, rows, log), _COLUMNS.keys() - {"records"}
     with writing_tables(folder, _COLUMNS) as tables:
         for id, result in zip(ids, read, strict=True):
             if isinstance(result, DataError):
@@ -246,25 +205,16 @@ def write_charts(cohort: Cohort, folder: Path, former: Path | None = None) -> No
     if failed and not written:
         raise next(iter(failed.values()))
     (folder / EVIDENCE).write_text(json.dumps(evidence), encoding="utf-8")
-    parts = _parts_of(cohort, failed)
-    parts.sizes = {file.name: file.stat().st_size for file in folder.iterdir()}
+    sizes = {file.name: file.stat().st_size for file in folder.iterdir()}
+    parts = _parts_of(cohort, failed, sizes)
     (folder / COHORT).write_text(json.dumps(msgspec.to_builtins(parts)), encoding="utf-8")
 
 
 def _rows_of(record: Record) -> _Rows:
     events = record.events
-    times = [_NO_TIME if e.time is None else (e.time - _EPOCH) // _MICROSECOND for e in events]
-    lines = [_NO_LINE if event.line is None else event.line for event in events]
     return {
-        "events": {
-            "time": np.array(times, "int64"),
-            "line": np.array(lines, "int64"),
-            **{name: [getattr(event, name) for event in events] for name in (*_TEXTS, "author")},
-        },
-        "facts": {
-            "name": [name for name, _ in record.facts],
-            "value": [value for _, value in record.facts],
-        },
+        "events": {name: [getattr(e, name) for e in events] for name in _COLUMNS["events"]},
+        "facts": {name: [fact[n] for fact in record.facts] for n, name in enumerate(_FACT)},
         "records": {
             "id": [record.id],
             "digest": [record.digest],
@@ -280,26 +230,25 @@ def undated_first(record: Record) -> int:
     return next((i for i, event in enumerate(record.events) if event.time is not None), 0)
 
 
-def _parts_of(cohort: Cohort, failed: Mapping[str, DataError]) -> _CohortParts:
+def _parts_of(
+    cohort: Cohort, failed: Mapping[str, DataError], sizes: dict[str, int]
+) -> _CohortParts:
     """What is stored of a cohort; questions about records that could not be read are left out."""
     asked = Counter(one.record_id for one in cohort.instructions if one.record_id in failed)
     for id, number in asked.items():
         reason = f"questions about the record, which cannot be read, are left out ({number:,})"
         cohort.skipped.append(Skip(failed[id].file, failed[id].line, reason))
-    instructions = [one for one in cohort.instructions if one.record_id not in failed]
+    instructions = tuple(one for one in cohort.instructions if one.record_id not in failed)
     known = {one.id for one in instructions}
+    responses = tuple(one for one in cohort.responses if one.instruction_id in known)
+    answered = replace(cohort, instructions=instructions, responses=responses)
     aliases: Mapping[str, str | None] = getattr(cohort.records, "aliases", {})
     return _CohortParts(
-        cohort.format,
-        aliases={name: None if id in failed else id for name, id in aliases.items()},
-        instructions=instructions,
-        sources={id: one for id, one in _sources(cohort).items() if id in known},
-        responses=[one for one in cohort.responses if one.instruction_id in known],
-        skipped=cohort.skipped,
-        warnings=cohort.warnings,
-        accounts=[(*key, account) for key, account in cohort.accounts.items()],
-        unsettled=cohort.unsettled,
-        unconfined=cohort.unconfined,
+        sizes,
+        {name: None if id in failed else id for name, id in aliases.items()},
+        {id: one for id, one in _sources(cohort).items() if id in known},
+        [(*key, account) for key, account in cohort.accounts.items()],
+        **{name: getattr(answered, name) for name in _KEPT},
     )
 
 

@@ -11,21 +11,24 @@ import gc
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
-from hashlib import blake2b
+from io import BytesIO
 from itertools import chain, islice
 from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
 from typing import Any, NoReturn, TypeVar
+from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo
 
 import msgspec
 
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.confinement import allow_seconds
 from midchart.core.errors import DataError
-from midchart.core.provenance import add_file
+from midchart.core.provenance import files_hash
 from midchart.core.storage.sources import Source
 
 Item = TypeVar("Item")
@@ -33,22 +36,16 @@ Result = TypeVar("Result")
 
 processes = 1
 """Processes among which this one divides work; a conversion sets it."""
+_READINGS = "readings.zip"
+_former: ZipFile | None = None
+_kept: ZipFile | None = None
+"""JSON of what is read of each file, by a hash of its name and content: before, and now."""
 _AHEAD = 1 << 20
 """Bytes of results that a process may be ahead of the others."""
 
 
 def report(message: Mapping[str, Any], /) -> None:
     """Say at which file or record this process is, or how many were read; a conversion sets it."""
-
-
-def kept(key: str, /) -> str:
-    """What was read of the file of a key in an earlier conversion, "" where there is nothing; a
-    conversion sets it."""
-    return ""
-
-
-def keep(key: str, text: str, /) -> None:
-    """Keep what was read of the file of a key for a later conversion; a conversion sets it."""
 
 
 def failure_of(error: str) -> DataError:
@@ -72,6 +69,18 @@ def fork(child: Callable[[int], NoReturn]) -> tuple[int, int]:
     return number, reading
 
 
+@contextmanager
+def keeping_readings(folder: Path, former: Path | None) -> Generator[None]:
+    """Keep in the store that is written into ``folder`` what is read of each file in the body; what
+    the store in the folder ``former`` holds is not read again."""
+    global _former, _kept
+    if former is not None:
+        with suppress(OSError, BadZipFile):  # in memory, so that forks share no place in a file
+            _former = ZipFile(BytesIO((former / _READINGS).read_bytes()))
+    with ZipFile(folder / _READINGS, "w") as _kept:
+        yield
+
+
 def each_file(
     files: Sequence[Source],
     log: LoadLog,
@@ -88,26 +97,25 @@ def each_file(
     def work(file: Source) -> tuple[Source, str, str]:
         entered, key, text = LoadLog(), "", ""
         with entered.reading(file):
-            key = _content_key(file)
-            text = kept(key) or json.dumps(msgspec.to_builtins(read(file, entered)))
+            key = files_hash([(file.name, file.digest)])
+            text = _text_of(key) or json.dumps(msgspec.to_builtins(read(file, entered)))
         if entered != LoadLog(opened={file}):
             key = ""
         log.join(entered)
         return file, key, text
 
     for file, key, text in each("files", files, work, log):
-        if key:
-            keep(key, text)
+        if key and _kept:
+            _kept.writestr(ZipInfo(key), text, ZIP_DEFLATED, 1)
         if text:
             yield file, msgspec.convert(json.loads(text), kind)
 
 
-def _content_key(file: Source) -> str:
-    """A hash of a file's name and content; raises DataError."""
-    total = blake2b(digest_size=20)
-    with file.open() as opened:
-        add_file(total, file.name, opened)
-    return total.hexdigest()
+def _text_of(key: str) -> str:
+    """What a former store holds of a file, "" where it holds nothing or is damaged."""
+    with suppress(KeyError, BadZipFile, zlib.error):
+        return _former.read(key).decode() if _former else ""
+    return ""
 
 
 def each(

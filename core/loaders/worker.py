@@ -32,7 +32,7 @@ from typing import IO, Any, NoReturn
 
 from midchart.core import charts, confinement
 from midchart.core import config as settings
-from midchart.core.charts.store import keeping_readings, write_charts
+from midchart.core.charts.store import write_charts
 from midchart.core.cohorts import parallel
 from midchart.core.cohorts.base import RecordLoader
 from midchart.core.confinement import OVER_LIMIT, allow_seconds, confine, prepare, without_secrets
@@ -75,8 +75,6 @@ def convert_files(
         "folder": str(folder),
         "former": str(former or ""),
         "excluded": excluded,
-        "seconds": (confinement.SECONDS, confinement.SECONDS_PER_MB),
-        "memory": (confinement.MEMORY, confinement.MEMORY_PER_BYTE),
         "environment": {k: v for k, v in environment.items() if k.startswith("MIDCHART_")},
     }
     alone = threading.active_count() == 1 and sys.platform == "linux"
@@ -218,12 +216,10 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
     loaders = [Path(inspect.getfile(LOADERS.get(name))).parent for name in LOADERS.names()]
     system = [Path(path) for path in ("/usr", "/lib", "/lib64", "/etc", "/proc", "/dev", "/sys")]
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # bytes of memory
-    memory, memory_per_byte = request["memory"]
-    memory = min(memory + memory_per_byte * size, there // 2)
+    memory = min(confinement.MEMORY + confinement.MEMORY_PER_BYTE * size, there // 2)
     if sys.platform == "linux":
         cores = len(os.sched_getaffinity(0))
         parallel.processes = min(cores, there // memory, size // _WORTH_A_PROCESS)
-    confinement.SECONDS, confinement.SECONDS_PER_MB = request["seconds"]
     allow_seconds()
     unconfined = confine(
         memory,
@@ -247,7 +243,7 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
     sources.watched = opening
     loader = find_loader(place)
     assert isinstance(loader, RecordLoader)
-    with keeping_readings(folder, former):
+    with parallel.keeping_readings(folder, former):
         cohort = loader.content(place, request["named"])
     cohort.skipped.extend(left_out)
     write_charts(replace(cohort, unconfined=unconfined), folder, former)

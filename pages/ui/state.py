@@ -79,25 +79,25 @@ class ReadingBar:
     def __init__(self) -> None:
         self._outside = copy_context()  # Streamlit repeats what is shown in a cached function
         self._bar: Any = None
-        self._what, self._begun, self._shown = "", 0.0, 0.0
+        self._what, self._begun, self._before, self._shown = "", 0.0, 0, 0.0
 
     def __call__(self, what: str, done: int, planned: int) -> None:
         """Show a step; the bar goes once all records are read."""
         now = time.monotonic()
         if what != self._what:
-            self._what, self._begun = what, now
+            self._what, self._begun, self._before = what, now, done
         if what == "records" and done == planned:
             if self._bar is not None:
                 self._outside.run(self._bar.empty)
             self._bar = None
         elif now - self._shown > _STEP_S:
             self._shown = now
-            left = api.time_left(done, now - self._begun, planned - done) if planned else None
-            counted = f": {done:,} of {planned:,}" * bool(planned)
-            words = f"Reading a cohort's {what}{counted}{api.about_left(left)}"
+            read = done - self._before
+            left = api.time_left(read, now - self._begun, planned - done) if planned else None
+            counted = f": {done:,} of {planned:,}" * bool(planned) + api.about_left(left)
+            words = f"Reading a cohort's {what}{counted}. Leaving the page that began it stops it."
             show = (st if self._bar is None else self._bar).progress
-            share = done / max(planned, 1)
-            self._bar = self._outside.run(show, share, f"{words}. Leaving the page stops it.")
+            self._bar = self._outside.run(show, done / max(planned, 1), words)
 
 
 @cached(lambda: (), seconds=60, spinner=READING)

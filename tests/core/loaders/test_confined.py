@@ -11,6 +11,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pytest
 
@@ -124,6 +126,34 @@ def test_a_conversion_that_is_cancelled_leaves_nothing_with_threads_and_without(
         run(left)
     assert stores() == before
     assert len(run(lambda *_: None).records) == 9
+
+
+def test_who_waits_for_a_conversion_gets_its_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "_QUIET_S", 0.0)
+    for number in range(9):
+        (tmp_path / f"{number}.txt").write_text("No fever.")
+    converting, waiting, steps = Event(), Event(), list[tuple[str, int, int]]()
+
+    def first(*step: str | int) -> None:
+        if step[1]:
+            converting.set()
+            waiting.wait(20)
+
+    def second(*step: Any) -> None:
+        steps.append(step)
+        waiting.set()
+
+    def call(reading: Callable[..., None]) -> list[str]:
+        charts.reading.set(reading)
+        return list(open_cohort(tmp_path).records)
+
+    with ThreadPoolExecutor(2) as pool:
+        one = pool.submit(call, first)
+        assert converting.wait(20)
+        assert pool.submit(call, second).result() == one.result()
+    assert steps[0] == ("files", 1, 9) and steps[-1] == ("records", 9, 9)
 
 
 def stores() -> list[Path]:
