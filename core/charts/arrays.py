@@ -34,12 +34,10 @@ class TableWriter:
 
     def add(self, **values: Sequence[Any] | Numbers) -> None:
         """Add rows: a sequence of the same length for each column."""
-        lengths = {len(column) for column in values.values()}
-        if len(lengths) != 1 or values.keys() != self._columns.keys():
-            raise ValueError("every column needs as many values")
-        for name, column in values.items():
-            self._waiting[name].append(column)
-        self.rows += (added := lengths.pop())
+        for name, waiting in self._waiting.items():
+            waiting.append(values[name])
+        added = len(next(iter(values.values())))
+        self.rows += added
         self._rows += added
         if self._rows >= _ROWS:
             self._write()
@@ -71,7 +69,7 @@ def open_table(folder: Path, table: str) -> Any:
     """A table of a folder, mapped into memory; raises OSError or ValueError where it is damaged."""
     import pyarrow as arrow
 
-    with arrow.memory_map(str(_file(folder, table))) as mapped:
+    with arrow.memory_map(str(folder / f"{table}.arrow")) as mapped:
         return arrow.ipc.open_file(mapped).read_all()
 
 
@@ -97,11 +95,7 @@ def rows_of(table: Any, columns: Mapping[str, str]) -> Iterator[tuple[Any, ...]]
 @contextmanager
 def writing_tables(folder: Path, columns: Columns) -> Generator[dict[str, TableWriter]]:
     """Writers of the tables of a folder, complete once the body has succeeded."""
-    tables = {name: TableWriter(_file(folder, name), those) for name, those in columns.items()}
+    tables = {name: TableWriter(folder / f"{name}.arrow", those) for name, those in columns.items()}
     yield tables
     for table in tables.values():
         table.close()
-
-
-def _file(folder: Path, table: str) -> Path:
-    return folder / f"{table}.arrow"

@@ -18,8 +18,6 @@ from midchart.core.types import Cohort
 
 FOLDER = "charts"
 PATH = "path.txt"
-_LONGEST = 64
-"""Characters of a lock's file, so that a shorter text replaces a longer one."""
 
 
 def charts_folder(place: Path, code: str, state: str) -> Path:
@@ -48,7 +46,7 @@ def convert(
     """
     name, code, _ = folder.name.split("-")
     if (cohort := opened()) is None:
-        with writing(folder.parent), _converting(_lock_of(folder)):
+        with writing(folder.parent), _converting(folder.with_name(f".{name}.lock")):
             if (cohort := opened()) is None:
                 others = {*folder.parent.glob(f"{name}-*")} - {folder}
                 same_code = (one for one in others if one.name.startswith(f"{name}-{code}-"))
@@ -70,13 +68,13 @@ def _converting(path: Path) -> Generator[None]:
     report, known = reading.get(), ("files", 0, 0)
     while (lock := Lock.take(path)) is None:
         with suppress(ValueError):  # it is being written, or nothing is in it yet
-            known = json.loads(path.read_text())
+            known = json.loads(path.read_text().partition("\n")[0])
             report(*known)
     if any(known[1:]):
         report("records", known[2], known[2])
 
     def step(what: str, done: int, planned: int) -> None:
-        os.pwrite(lock.fd, json.dumps([what, done, planned]).ljust(_LONGEST).encode(), 0)
+        os.pwrite(lock.fd, f"{json.dumps([what, done, planned])}\n".encode(), 0)
         report(what, done, planned)
 
     os.ftruncate(lock.fd, 0)
@@ -86,11 +84,6 @@ def _converting(path: Path) -> Generator[None]:
     finally:
         reading.reset(token)
         lock.release()
-
-
-def _lock_of(folder: Path) -> Path:
-    """The lock of who writes the stores of a cohort."""
-    return folder.with_name(f".{folder.name.partition('-')[0]}.lock")
 
 
 def sweep_charts() -> None:

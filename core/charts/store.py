@@ -29,7 +29,7 @@ from midchart.core.charts.analysis import (
 )
 from midchart.core.charts.arrays import TEXT, Columns, numbers, rows_of, texts, writing_tables
 from midchart.core.cohorts.files import LoadLog
-from midchart.core.cohorts.gold import LazyGold
+from midchart.core.cohorts.gold import LazyGold, sources_of
 from midchart.core.cohorts.parallel import each
 from midchart.core.cohorts.records import GoldSource, NamedRecords
 from midchart.core.confinement import OVER_LIMIT
@@ -163,7 +163,7 @@ def write_charts(cohort: Cohort, folder: Path, former: Path | None = None) -> No
     Raises DataError where no record can be read, OSError where the store cannot be written.
     """
     snippets: dict[str, list[tuple[str, ...]]] = {}
-    for source in _sources(cohort).values():
+    for source in sources_of(cohort.gold).values():
         if source.snippets:
             snippets.setdefault(source.record_id, []).append(source.snippets)
 
@@ -186,6 +186,7 @@ def write_charts(cohort: Cohort, folder: Path, former: Path | None = None) -> No
         located = [(one, located_rows(record, one)) for one in snippets.get(id, ())]
         return _rows_of(record) | analysis_rows(record), located
 
+    assert isinstance(cohort.records, NamedRecords)
     log = LoadLog(cohort.skipped, cohort.warnings, cohort.accounts, cohort.unsettled)
     ids, failed, evidence = tuple(cohort.records), dict[str, DataError](), dict[str, Any]()
     read, others = each("records", ids, rows, log), _COLUMNS.keys() - {"records"}
@@ -206,7 +207,7 @@ def write_charts(cohort: Cohort, folder: Path, former: Path | None = None) -> No
         raise next(iter(failed.values()))
     (folder / EVIDENCE).write_text(json.dumps(evidence), encoding="utf-8")
     sizes = {file.name: file.stat().st_size for file in folder.iterdir()}
-    parts = _parts_of(cohort, failed, sizes)
+    parts = _parts_of(cohort, cohort.records.aliases, failed, sizes)
     (folder / COHORT).write_text(json.dumps(msgspec.to_builtins(parts)), encoding="utf-8")
 
 
@@ -220,18 +221,16 @@ def _rows_of(record: Record) -> _Rows:
             "digest": [record.digest],
             "source": [record.source],
             "tokens": [count_tokens("\n".join(map(event_text, events)))],
-            "undated": [undated_first(record)],
+            "undated": [next((n for n, event in enumerate(events) if event.time), 0)],
         },
     }
 
 
-def undated_first(record: Record) -> int:
-    """The undated events before the first dated one, which are in no position band."""
-    return next((i for i, event in enumerate(record.events) if event.time is not None), 0)
-
-
 def _parts_of(
-    cohort: Cohort, failed: Mapping[str, DataError], sizes: dict[str, int]
+    cohort: Cohort,
+    aliases: Mapping[str, str | None],
+    failed: Mapping[str, DataError],
+    sizes: dict[str, int],
 ) -> _CohortParts:
     """What is stored of a cohort; questions about records that could not be read are left out."""
     asked = Counter(one.record_id for one in cohort.instructions if one.record_id in failed)
@@ -242,22 +241,10 @@ def _parts_of(
     known = {one.id for one in instructions}
     responses = tuple(one for one in cohort.responses if one.instruction_id in known)
     answered = replace(cohort, instructions=instructions, responses=responses)
-    aliases: Mapping[str, str | None] = getattr(cohort.records, "aliases", {})
     return _CohortParts(
         sizes,
         {name: None if id in failed else id for name, id in aliases.items()},
-        {id: one for id, one in _sources(cohort).items() if id in known},
+        {id: one for id, one in sources_of(cohort.gold).items() if id in known},
         [(*key, account) for key, account in cohort.accounts.items()],
         **{name: getattr(answered, name) for name in _KEPT},
     )
-
-
-def _sources(cohort: Cohort) -> Mapping[str, GoldSource]:
-    """What is stored of a cohort's gold, whether its loader has located it or not."""
-    if isinstance(cohort.gold, LazyGold):
-        return cohort.gold.sources
-    return {
-        i.id: GoldSource(i.record_id, g.answer, g.snippets, cohort.path, None, g.spans, g.exact)
-        for i in cohort.instructions
-        if (g := cohort.gold.get(i.id)) is not None
-    }

@@ -38,7 +38,7 @@ processes = 1
 """Processes among which this one divides work; a conversion sets it."""
 _READINGS = "readings.zip"
 _former: ZipFile | None = None
-_kept: ZipFile | None = None
+_written: ZipFile | None = None
 """JSON of what is read of each file, by a hash of its name and content: before, and now."""
 _AHEAD = 1 << 20
 """Bytes of results that a process may be ahead of the others."""
@@ -73,11 +73,11 @@ def fork(child: Callable[[int], NoReturn]) -> tuple[int, int]:
 def keeping_readings(folder: Path, former: Path | None) -> Generator[None]:
     """Keep in the store that is written into ``folder`` what is read of each file in the body; what
     the store in the folder ``former`` holds is not read again."""
-    global _former, _kept
+    global _former, _written
     if former is not None:
         with suppress(OSError, BadZipFile):  # in memory, so that forks share no place in a file
             _former = ZipFile(BytesIO((former / _READINGS).read_bytes()))
-    with ZipFile(folder / _READINGS, "w") as _kept:
+    with ZipFile(folder / _READINGS, "w") as _written:
         yield
 
 
@@ -98,24 +98,19 @@ def each_file(
         entered, key, text = LoadLog(), "", ""
         with entered.reading(file):
             key = files_hash([(file.name, file.digest)])
-            text = _text_of(key) or json.dumps(msgspec.to_builtins(read(file, entered)))
+            with suppress(KeyError, BadZipFile, zlib.error):  # a new file, or a damaged store
+                text = _former.read(key).decode() if _former else ""
+            text = text or json.dumps(msgspec.to_builtins(read(file, entered)))
         if entered != LoadLog(opened={file}):
             key = ""
         log.join(entered)
         return file, key, text
 
     for file, key, text in each("files", files, work, log):
-        if key and _kept:
-            _kept.writestr(ZipInfo(key), text, ZIP_DEFLATED, 1)
+        if key and _written:
+            _written.writestr(ZipInfo(key), text, ZIP_DEFLATED, 1)
         if text:
             yield file, msgspec.convert(json.loads(text), kind)
-
-
-def _text_of(key: str) -> str:
-    """What a former store holds of a file, "" where it holds nothing or is damaged."""
-    with suppress(KeyError, BadZipFile, zlib.error):
-        return _former.read(key).decode() if _former else ""
-    return ""
 
 
 def each(

@@ -15,10 +15,9 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import chain, count
 from pathlib import PurePath
-from typing import Any
 
 from midchart.core.cohorts.columns import are_decimal_ids, known_names, read_id
 from midchart.core.cohorts.files import LoadLog
@@ -27,9 +26,6 @@ from midchart.core.errors import DataError, UnknownName
 from midchart.core.storage.sources import Source
 from midchart.core.text.prompt import MOST
 from midchart.core.types import Event, Instruction, Record, Response, Span
-
-ReadRecord = Callable[[], Record]
-"""Reads a record; raises DataError."""
 
 
 class NamedRecords(Mapping[str, Record]):
@@ -70,10 +66,6 @@ class NamedRecords(Mapping[str, Record]):
             raise UnknownName("record", name, self._ids)
         return self._record(id)
 
-    def get(self, name: str, default: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The record, or ``default`` where no record has the name."""
-        return self[name] if self.id_of(name) is not None else default
-
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self.id_of(name) is not None
 
@@ -85,7 +77,7 @@ class NamedRecords(Mapping[str, Record]):
 
 
 class ReadRecords(NamedRecords):
-    """The records that a loader reads from files; ``readers``: id → function that reads it.
+    """The records that a loader reads from files; ``read`` gives that of an id.
 
     A record is read each time that it is asked for; a chart store asks once. One that cannot be
     read raises its DataError and enters ``log.skipped``.
@@ -93,16 +85,17 @@ class ReadRecords(NamedRecords):
 
     def __init__(
         self,
-        readers: Mapping[str, ReadRecord],
+        ids: Iterable[str],
+        read: Callable[[str], Record],
         log: LoadLog,
         aliases: Mapping[str, str | None] | None = None,
     ) -> None:
-        super().__init__(readers, aliases)
-        self._readers, self._log = readers, log
+        super().__init__(ids, aliases)
+        self._read, self._log = read, log
 
     def _record(self, id: str) -> Record:
         try:
-            return self._readers[id]()
+            return self._read(id)
         except DataError as error:
             self._log.skip_error(error)
             raise
@@ -258,7 +251,7 @@ class PatientEntries:
             return build_record(patient, entries, facts, source, by_time)
 
         aliases = {n: id for n, id in self.aliases.items() if n not in self.entries}
-        return ReadRecords({p: partial(read, p) for p in self.entries}, self.log, aliases)
+        return ReadRecords(self.entries, read, self.log, aliases)
 
 
 QUESTION_COLUMNS = ("filename", "question", "evidence", "clinician_response")

@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from midchart.core.charts.store import ChartRecords, undated_first
+from midchart.core.charts.store import ChartRecords
 from midchart.core.cohorts.gold import gold_under, locator_errors
 from midchart.core.cohorts.labelled import StoredRecords, readable_tasks
 from midchart.core.loaders.ledger import LARGEST, leaves_of
 from midchart.core.loaders.open import files_state
 from midchart.core.protocol import Protocol
-from midchart.core.text import count_tokens, event_text
 from midchart.core.types import Account, Cohort
 
 FEW_EVENTS = 20
@@ -164,9 +163,9 @@ def _leaves(cohort: Cohort, wanted: bool | None) -> list[dict[str, Any]] | None:
 
 
 def count_records(cohort: Cohort, progress: Progress | None = None) -> dict[str, int | None]:
-    """Of a cohort: ``records`` that can be read, their ``events``, ``tokens`` (None for coded
-    events), and the ``undated`` events before the first dated one of their record, which are in no
-    position band.
+    """Of an opened cohort: ``records`` that can be read, their ``events``, ``tokens`` (None for
+    coded events), and the ``undated`` events before the first dated one of their record, which are
+    in no position band.
 
     ``progress`` is called with (done, planned) while coded events are read.
     """
@@ -175,13 +174,8 @@ def count_records(cohort: Cohort, progress: Progress | None = None) -> dict[str,
         store = records.data.store(progress)
         counts = {"events": store.events, "tokens": None, "undated": 0}
         return {"records": len(store.patients), **counts}
-    if isinstance(records, ChartRecords):
-        sums = {name: int(numbers.sum()) for name, numbers in records.counts.items()}
-    else:
-        every = list(records.values())
-        tokens = (count_tokens("\n".join(map(event_text, one.events))) for one in every)
-        sums = {"events": sum(len(one.events) for one in every), "tokens": sum(tokens)}
-        sums["undated"] = sum(map(undated_first, every))
+    assert isinstance(records, ChartRecords)
+    sums = {name: int(numbers.sum()) for name, numbers in records.counts.items()}
     return {"records": len(records), **sums}
 
 

@@ -155,8 +155,9 @@ class Fhir(RecordLoader):
             log.warn(f"{unread[kind]:,} {kind} resources are not part of a record — {why}")
         if not patients:
             raise log.nothing_read(place.own_name, "holds no Patient")
-        readers = {name: partial(_record, index, name, *held) for name, held in patients.items()}
-        records = ReadRecords(readers, log, _aliases(patients))
+        records = ReadRecords(
+            patients, lambda name: _record(index, name, *patients[name]), log, _aliases(patients)
+        )
         return records, read_question_tables(tables_in(place), records, log)
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import lru_cache
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
@@ -24,7 +24,6 @@ from midchart.core.cohorts.records import (
     RESPONSE_COLUMNS,
     Entry,
     Questions,
-    ReadRecord,
     ReadRecords,
     build_record,
     read_questions,
@@ -282,22 +281,22 @@ class MedAlign(RecordLoader):
     def _records(self, place: Source, log: LoadLog) -> ReadRecords:
         """One record a file; of two files with one person_id the first is read."""
         files = self.files(place)
-        readers: dict[str, ReadRecord] = {}
         aliases: dict[str, str | None] = {}
-        origin: dict[str, str] = {}
+        origin: dict[str, Source] = {}
         for file in files:
             name, id = file.name, ""
             with log.reading(file):
                 id = _root(file, head=True).get("person_id", "").strip() or file.stem
             if id in origin:
-                log.skip(name, None, f"has the person_id of {origin[id]} — keep one of the two")
+                reason = f"has the person_id of {origin[id].name} — keep one of the two"
+                log.skip(name, None, reason)
                 id = id if id == file.stem else ""
             elif id:
-                readers[id], origin[id] = partial(read_record, file, log, id), name
+                origin[id] = file
             aliases[file.own_name] = alias = id or None
             # A stem that two files share belongs to neither.
             aliases[file.stem] = alias if aliases.get(file.stem, alias) == alias else None
-        if not readers:
+        if not origin:
             first = log.nothing_read(place.root.name, "holds no record")
             if len(files) == 1:
                 raise first
@@ -309,10 +308,10 @@ class MedAlign(RecordLoader):
             other = origin.get(file.stem)
             if other is not None and aliases[file.own_name] != file.stem:
                 log.warn(
-                    f"{file.name}: its name is the person_id of {other} — a table's "
+                    f"{file.name}: its name is the person_id of {other.name} — a table's "
                     "filename means the file, its person_id the record; check that they agree"
                 )
-        return ReadRecords(readers, log, aliases)
+        return ReadRecords(origin, lambda id: read_record(origin[id], log, id), log, aliases)
 
 
 def _rows(file: Source, columns: Sequence[str], log: LoadLog) -> list[TableRow]:

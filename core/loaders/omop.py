@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,6 @@ from midchart.core.cohorts.manifest import column_settings
 from midchart.core.cohorts.records import (
     Entry,
     Questions,
-    ReadRecord,
     ReadRecords,
     build_record,
     read_question_tables,
@@ -635,10 +634,7 @@ class Omop(RecordLoader):
         base.read_providers()
         asked = {table.stem.lower(): table for table in tables_in(place)}
         _account(base, sorted({*tables} - asked.keys() - _COLUMNS.keys()), log)
-        readers: dict[str, ReadRecord] = {
-            id: partial(_record, base, id, place.own_name) for id in base.places
-        }
-        records = ReadRecords(readers, log)
+        records = ReadRecords(base.places, lambda id: _record(base, id, place.own_name), log)
         questions = [table for name, table in asked.items() if name not in _COLUMNS]
         return records, read_question_tables(questions, records, log)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from midchart.core import api, config
+from midchart.core import config
 from midchart.core import text as texts
 from midchart.core.arms import base as arms
 from midchart.core.arms.base import candidates, index_of
@@ -25,7 +25,7 @@ from midchart.core.loaders import ccda, hl7v2, plain_notes, worker
 from midchart.core.loaders.check import check_cohort, count_records
 from midchart.core.loaders.open import close_cohorts, open_cohort, read_cohort
 from midchart.core.protocol import Protocol
-from midchart.core.text import evidence, sentences, words
+from midchart.core.text import count_tokens, event_text, evidence, sentences, words
 from midchart.core.types import Cohort, Manifest, Record
 from tests.support.cases import EXPECTED, cases
 
@@ -69,7 +69,7 @@ def stores(cache: Path) -> list[str]:
     return sorted(one.name for one in cache.iterdir() if one.is_dir())
 
 
-def content(cohort: Cohort) -> dict[str, object]:
+def content(cohort: Cohort) -> dict[str, Any]:
     """Everything that a cohort holds; records that cannot be read and their questions left out."""
     records: dict[str, Record] = {}
     for id in cohort.records:
@@ -107,6 +107,9 @@ def opened_twice(place: Path) -> None:
         lost = [one for one in now["skipped"] if "questions about the record" in one]
         now["skipped"] = [one for one in now["skipped"] if one not in lost]
         assert now == expected
+        counts = count_records(cohort)
+        shown = [event_text(e) for record in now["records"].values() for e in record.events]
+        assert (counts["events"], counts["tokens"]) == (len(shown), sum(map(count_tokens, shown)))
 
 
 def places() -> list[Path]:
@@ -124,58 +127,33 @@ def test_a_case_read_from_its_store_is_the_one_of_its_files(place: Path) -> None
         opened_twice(place)
 
 
-def largest(format: str) -> Path:
-    """The case of a format with the most files."""
-    inputs = [case / "input" for case in cases() if case.parent.name == format]
-    return max(inputs, key=lambda place: len(list(place.rglob("*"))))
-
-
-@pytest.mark.parametrize("format", ["ccda", "fhir", "hl7v2", "medalign", "plain_notes"])
-def test_a_store_is_the_same_by_any_number_of_processes_and_after_one_of_earlier_files(
-    format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worker, "_WORTH_A_PROCESS", 1)
-    place = largest(format)
-    earlier = shutil.copytree(place, tmp_path / "earlier")
-    *others, last = sorted(filter(Path.is_file, earlier.rglob("*")))
-    shutil.copy(last, last.with_name(f"removed{last.suffix}"))
-    shutil.copy(others[-1], last)
-    others[0].unlink() if others[1:] else None
-    stores: list[dict[str, bytes]] = []
-    for n, (files, cores) in enumerate([(earlier, 1), (place, 1), (place, 3)]):
-        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: range(cores))
-        (folder := tmp_path / str(n)).mkdir()
-        worker.convert_files(files, files, True, folder, tmp_path / "0" if n == 2 else None)
-        stores.append({file.name: file.read_bytes() for file in folder.iterdir()})
-    assert stores[0] != stores[1] == stores[2]
-
-
 @pytest.mark.parametrize(
     ("format", "module", "read"),
-    [("ccda", ccda, "_read_document"), ("hl7v2", hl7v2, "Hl7Message"),
-     ("plain_notes", plain_notes, "cell_text")],
+    [("ccda", ccda, "_read_document"), ("fhir", texts, "cut_event"), ("hl7v2", hl7v2, "Hl7Message"),
+     ("medalign", texts, "cut_event"), ("plain_notes", plain_notes, "cell_text")],
 )  # fmt: skip
-def test_a_file_of_the_same_content_is_not_read_again(
+def test_a_store_is_the_same_by_any_number_of_processes_and_with_a_former_one(
     format: str, module: ModuleType, read: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = shutil.copytree(largest(format), tmp_path / "cohort")
-    expected = content(open_cohort(place))
-    for file in place.rglob("*"):
-        os.utime(file, (0, 0))
-    forget()
-    for held, name in ((module, read), (texts, "cut_event")):
-        monkeypatch.setattr(held, name, None)
-    assert content(open_cohort(place)) == expected
-
-
-@pytest.mark.parametrize("kind", ["clinical", "letters"])
-def test_a_demo_read_from_its_store_is_the_one_of_its_files(kind: str, tmp_path: Path) -> None:
-    api.prepare_demo(tmp_path / "demo", kind=kind)
-    plain, stored = read_cohort(tmp_path / "demo"), open_cohort(tmp_path / "demo")
-    assert count_records(plain) == count_records(stored)
-    if kind == "clinical":
-        assert api.curve_choices(plain) == api.curve_choices(stored)
-    opened_twice(tmp_path / "demo")
+    monkeypatch.setattr(worker, "_WORTH_A_PROCESS", 1)
+    inputs = [case / "input" for case in cases() if case.parent.name == format]
+    place = max(inputs, key=lambda place: len(list(place.rglob("*"))))
+    other = shutil.copytree(place, tmp_path / "other")
+    *files, last = sorted(filter(Path.is_file, other.rglob("*")))
+    shutil.copy(last, last.with_name(f"removed{last.suffix}"))
+    shutil.copy(files[-1], last)
+    files[0].unlink() if files[1:] else None
+    stores: list[dict[str, bytes]] = []
+    for n, (at, cores, former) in enumerate(
+        [(other, 1, ""), (place, 1, ""), (place, 3, "0"), (place, 3, "1")]
+    ):
+        if n == 3:  # of the same files nothing is read again
+            monkeypatch.setattr(module, read, None)
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: range(cores))
+        (folder := tmp_path / str(n)).mkdir()
+        worker.convert_files(at, at, True, folder, tmp_path / former if former else None)
+        stores.append({file.name: file.read_bytes() for file in folder.iterdir()})
+    assert stores[0] != stores[1] == stores[2] == stores[3]
 
 
 @pytest.mark.parametrize(

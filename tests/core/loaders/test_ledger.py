@@ -12,7 +12,7 @@ from midchart.core.cohorts.demo import Included, install
 from midchart.core.errors import DataError
 from midchart.core.loaders.check import check_cohort
 from midchart.core.loaders.ledger import LEFT_OUT, SHOWN, UNACCOUNTED, leaves_of, parts_of
-from midchart.core.loaders.open import read_cohort
+from midchart.core.loaders.open import open_cohort, read_cohort
 from midchart.core.storage.sources import Source
 from tests.support.cases import CASES, EXPECTED, cases
 from tests.support.samples import SAMPLES
@@ -92,7 +92,7 @@ def test_a_leaf_that_nothing_reads_is_found_with_its_address_and_place(tmp_path:
 def test_a_file_that_is_not_read_is_left_out_by_its_reason(tmp_path: Path) -> None:
     (tmp_path / "p1.txt").write_text("Seen.")
     (tmp_path / "scan.pdf").write_bytes(b"%PDF-1.4 nothing")
-    report = check_cohort(read_cohort(tmp_path))
+    report = check_cohort(open_cohort(tmp_path))
     left = [row for row in report["leaves"] if row["outcome"] == LEFT_OUT]
     assert [(row["address"], row["example"]) for row in left] == [("file", "scan.pdf")]
     assert "damaged" in left[0]["reason"]

@@ -18,7 +18,7 @@ from midchart.core.errors import InputError
 from midchart.core.fhir.events import READ, ResourceReader, html_text
 from midchart.core.fhir.values import moment
 from midchart.core.loaders.check import check_cohort
-from midchart.core.loaders.fhir import Fhir, invalid_resources
+from midchart.core.loaders.fhir import invalid_resources
 from midchart.core.loaders.open import open_cohort
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
@@ -97,7 +97,7 @@ def resources_in(folder: Path) -> list[dict[str, Any]]:
     [("synthea_fhir", 8), pytest.param("synthea_bulk", 13, marks=pytest.mark.slow)],
 )
 def test_open_samples_are_read_whole(folder: str, patients: int) -> None:
-    cohort = Fhir().load(str(SHARED / folder))
+    cohort = open_cohort(SHARED / folder)
     report = check_cohort(cohort)
     assert report["records"] == patients
     assert report["skipped"] == []

@@ -10,7 +10,6 @@ import pytest
 from midchart.core.loaders.benchmarks import location_window, narrowed, opening_date
 from midchart.core.loaders.check import check_cohort
 from midchart.core.loaders.open import open_cohort
-from midchart.core.text import event_text
 
 ROOT = Path(__file__).parents[3]
 
@@ -21,24 +20,6 @@ def sample(name: str) -> Path:
     if not path.exists():
         pytest.skip(f"the open sample {name} is not beside this checkout")
     return path
-
-
-def test_medaligns_public_toy_record():
-    cohort = open_cohort(sample("medalign_public") / "sample-ehr-clean.xml")
-    checked = check_cohort(cohort)
-    # Counted with grep in the file: 52 <code>, 5 <note> and 3 <visit> elements.
-    assert (checked["records"], checked["events"], checked["warnings"]) == (1, 60, [])
-    record = cohort.records["sample-ehr-clean"]
-    times = [event.time for event in record.events]
-    assert times == sorted(t for t in times if t)
-    assert times[0] == datetime(2018, 10, 8, 20)
-    assert ("Birth", "7/19/1966") in record.facts
-    # "9:00 PM" must stand after "08:20 PM" of the same day, and before October 20.
-    (ct,) = [e for e in record.events if e.text.startswith("Left basal ganglia")]
-    assert ct.time == datetime(2018, 10, 8, 21)
-    pressure = next(e for e in record.events if e.code == "LOINC/8478-0")
-    assert event_text(pressure) == "Mean blood pressure: 122 mm Hg"
-    assert not any(e.unit for e in record.events if e.kind == "drug_exposure")
 
 
 def test_longhealths_patient():

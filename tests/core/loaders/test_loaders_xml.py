@@ -69,15 +69,6 @@ def test_times_are_read_in_every_format(text: str | None, time: datetime | None)
     assert parse_time(text) == time
 
 
-@given(st.datetimes(min_value=datetime(1900, 1, 1), max_value=datetime(2200, 1, 1)))
-def test_any_moment_reads_back_in_every_dialect(moment: datetime):
-    minute = moment.replace(second=0, microsecond=0)
-    assert parse_time(f"{minute:%Y-%m-%d %H:%M}") == minute
-    assert parse_time(moment.isoformat()) == moment
-    assert parse_time(f"{minute:%m/%d/%Y %I:%M %p}") == minute
-    assert parse_time(f"{minute:%m/%d/%Y %H:%M}") == minute
-
-
 XML_TEXT = st.text(
     st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="\ufffe\uffff"), max_size=30
 )
