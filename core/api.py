@@ -83,7 +83,6 @@ OPEN: Mapping[str, str] = {
     "judges.values": "single_value",
     "loaders.fhir": "can_validate",
     "protocol": "parse PRESETS Protocol",
-    "readers.extractive": "undated=bare",
     "results.claims": "ANSWERS best_ranked Claim claim_of DECLINES",
     "results.funnel": "funnel_sentence=sentence STEPS",
     "results.report": "conclusion_of views_of",
@@ -103,7 +102,7 @@ OPEN: Mapping[str, str] = {
     "text": "event_text for_prompt sentences words",
     "text.choices": "chosen_option correct_option",
     "text.evidence": "band_of evidence_parts evidence_sentences",
-    "text.prompt": "option_text was_cut",
+    "text.prompt": "option_text undated=without_date was_cut",
     "types": (
         "Answer BANDS Cohort ContextLine Event Explanation Gold Instruction Manifest Prompt "
         "Record Selection Sentence Span Term Verdict"

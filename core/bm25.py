@@ -155,14 +155,17 @@ class AnalysedIndex:
             total += best
         return total
 
-    def coverage(self, parts: Sequence[QuestionPart]) -> NDArray[np.float64]:
-        """Share of ``parts`` of a question that each text holds, rarer ones counting more,
-        float64 [n] in [0, 1]; all 0 without parts."""
+    def coverage(
+        self, parts: Sequence[QuestionPart], kinds: Sequence[str] = ("equal", "narrower")
+    ) -> NDArray[np.float64]:
+        """Share of ``parts`` of a question that each text holds, itself or by an equivalent of the
+        ``kinds``, rarer ones counting more, float64 [n] in [0, 1]; all 0 without parts."""
         share, total = np.zeros(self.index.size), 0.0
         for part in parts:
             holds = self.index.holding_all(part.terms)
-            for _, others in self._others(part):
-                holds = holds | others
+            for other, others in self._others(part):
+                if other.kind in kinds:
+                    holds = holds | others
             weight = float(np.log1p(self.index.size / (1 + np.count_nonzero(holds))))
             share, total = share + weight * holds, total + weight
         return share / total if total else share

@@ -98,6 +98,11 @@ class Sentence:
         """What arms score: the title on a line before the text."""
         return f"{self.title}\n{self.text}" if self.title else self.text
 
+    @property
+    def section(self) -> str:
+        """The title, or what an event is of that is no note: drug, condition, visit."""
+        return self.title or ("" if self.kind == "note" else self.kind.partition("_")[0])
+
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
@@ -184,14 +189,15 @@ class ContextLine:
     """One line of a reader's context: which sentence it shows and its text with its date.
 
     ``shown``: the spans of the record that the line gives verbatim; None is its complete sentence;
-    an empty tuple is generated text (a summary), which is not evidence. ``title``: that of its
-    sentence.
+    an empty tuple is generated text (a summary), which is not evidence. ``title``, ``section``:
+    those of its sentence.
     """
 
     sentence_id: str
     text: str
     shown: tuple[Span, ...] | None = None
     title: str = ""
+    section: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ _indexes: LRU[AnalysedIndex] = LRU(16, lambda one: one.index.size)
 
 
 def analysed(pool: Candidates) -> AnalysedIndex:
-    """The index of a set of candidates with their titles, cached between questions."""
+    """The index of a set of candidates with their sections, cached between questions."""
     return _indexes.get(
-        pool.key, lambda: AnalysedIndex.of([sentence.scored_text for sentence in pool.sentences])
+        pool.key, lambda: AnalysedIndex.of([f"{s.section}\n{s.text}" for s in pool.sentences])
     )
 
 

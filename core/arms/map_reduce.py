@@ -40,7 +40,6 @@ from midchart.core.types import (
     Prompt,
     Record,
     Selection,
-    Sentence,
 )
 
 _CHUNK = 30
@@ -157,7 +156,9 @@ class MapReduce:
         """The candidates' lines in chunks of ``events`` events with text."""
         by_event: dict[int, list[RecordPart]] = {}
         for sentence in pool.sentences:
-            by_event.setdefault(sentence.span.event, []).append(_part(sentence, self.protocol))
+            line = ContextLine(sentence.id, line_text(sentence, self.protocol))
+            part = RecordPart(line, sentence.time, sentence.time)
+            by_event.setdefault(sentence.span.event, []).append(part)
         events = list(by_event.values())
         return [
             [part for event in events[start : start + self.events] for part in event]
@@ -318,11 +319,6 @@ class MapReduce:
         total = accumulate(count_tokens(body(line)) for line in lines[::step])
         fitting = sum(tokens_so_far <= tokens for tokens_so_far in total)
         return lines[::step][:fitting][::step]
-
-
-def _part(sentence: Sentence, protocol: Protocol) -> RecordPart:
-    line = ContextLine(sentence.id, line_text(sentence, protocol))
-    return RecordPart(line, sentence.time, sentence.time)
 
 
 def _summary(piece: Sequence[RecordPart], summary: Answer, protocol: Protocol) -> RecordPart:

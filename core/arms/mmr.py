@@ -13,7 +13,7 @@ import numpy as np
 
 from midchart.core.arms import ARMS
 from midchart.core.arms.base import Candidates, Positions, Scores
-from midchart.core.arms.semantic import DECIMALS, SemanticArm, SentenceVectors
+from midchart.core.arms.semantic import DECIMALS, SemanticArm, Vectors
 from midchart.core.embedding.embedder import cosines
 from midchart.core.types import Instruction
 
@@ -21,24 +21,19 @@ LAMBDA = 0.5
 
 
 def greedy(
-    relevance: Scores,
-    vectors: SentenceVectors,
-    k: int,
-    balance: float = LAMBDA,
-    draw: Callable[[], Scores] | None = None,
+    relevance: Scores, vectors: Vectors, k: int, draw: Callable[[], Scores] | None = None
 ) -> tuple[Positions, Scores]:
     """The selected indices [k] in order, and the value of each when selected.
 
-    ``relevance`` [m] is that of each distinct text. The highest cosine with any pick is carried
-    along, so a pick costs one product of a matrix and a vector. Ties go to the lowest of ``draw()``
-    [n], without it to the earlier sentence.
+    ``relevance`` [n] is that of each sentence, ``vectors`` theirs. The highest cosine with any pick
+    is carried along, so a pick costs one product of a matrix and a vector. Ties go to the lowest of
+    ``draw()`` [n], without it to the earlier sentence.
     """
-    rows, row_of = vectors.rows, vectors.row_of
-    k = max(0, min(k, len(row_of)))
+    k = max(0, min(k, len(vectors)))
     picks, values = np.zeros(k, dtype=np.intp), np.zeros(k)
-    relevant = balance * relevance
-    nearest = np.full(len(rows), -np.inf, dtype=np.float32)
-    value = np.round(relevant, DECIMALS)[row_of]
+    relevant = LAMBDA * relevance
+    nearest = np.full(len(vectors), -np.inf, dtype=np.float32)
+    value = np.round(relevant, DECIMALS)
     drawn: Scores | None = None
     for i in range(k):
         picks[i] = np.argmax(value)
@@ -46,8 +41,8 @@ def greedy(
             drawn = draw() if drawn is None else drawn
             picks[i] = np.argmin(np.where(tied, drawn, np.inf))
         values[i] = value[picks[i]]
-        np.maximum(nearest, cosines(rows, rows[row_of[picks[i]]]), out=nearest)
-        value = np.round(relevant - (1 - balance) * nearest.astype(np.float64), DECIMALS)[row_of]
+        np.maximum(nearest, cosines(vectors, vectors[picks[i]]), out=nearest)
+        value = np.round(relevant - (1 - LAMBDA) * nearest.astype(np.float64), DECIMALS)
         value[picks[: i + 1]] = -np.inf
     return picks, values
 
@@ -60,16 +55,14 @@ class MMR(SemanticArm):
 
     def score(self, pool: Candidates, instruction: Instruction) -> Scores:
         """Relevance alone, λ·cos; the marginal value depends on the selection (:meth:`rank`)."""
-        vectors = self.vectors(pool)
-        return LAMBDA * self.relevance(vectors, instruction.question)[vectors.row_of]
+        return LAMBDA * self.relevance(pool, instruction.question)
 
     def rank(self, pool: Candidates, instruction: Instruction, k: int) -> tuple[Positions, Scores]:
-        vectors = self.vectors(pool)
-        relevance = self.relevance(vectors, instruction.question)
+        relevance = self.relevance(pool, instruction.question)
+        near = np.arange(len(relevance))
+        if self.protocol.unmatched == "dropped":
+            near = np.flatnonzero(self.reasons(pool, instruction))
         draw = self.draw(pool, instruction)
-        if self.protocol.unmatched == "kept":
-            return greedy(relevance, vectors, k, draw=draw)
-        near = np.flatnonzero(self.reasons(pool, instruction))
-        chosen = SentenceVectors(vectors.rows, vectors.row_of[near])
-        picks, values = greedy(relevance, chosen, k, draw=draw and (lambda: draw()[near]))
+        vectors = self.vectors(pool)[near]
+        picks, values = greedy(relevance[near], vectors, k, draw and (lambda: draw()[near]))
         return near[picks], values

@@ -54,13 +54,13 @@ class Oracle(ScoredArm):
         """Any two flags are valid; a spec cannot build the arm, which needs the cohort's gold."""
 
     def select(self, record: Record, instruction: Instruction, budget: Budget) -> Selection:
-        everything = candidates(record, instruction.cutoff, self.protocol)
         spans = self.pinned(instruction)
         if not spans:
             raise InputError(
                 f"instruction {instruction.id!r} has no located evidence; the arm 'oracle' "
                 "cannot select for it"
             )
+        everything = candidates(record, instruction.cutoff, self.protocol)
         if not np.any(self._held(everything, instruction)):
             raise InputError(
                 f"the evidence of instruction {instruction.id!r} is outside the permitted "
@@ -70,9 +70,7 @@ class Oracle(ScoredArm):
         if self.evidence:
             return selection
         without = tuple(
-            one
-            for one in selection.kept
-            if not any(one.sentence.span.overlaps(span) for span in spans)
+            k for k in selection.kept if not any(k.sentence.span.overlaps(span) for span in spans)
         )
         tokens = sum(one.sentence.tokens for one in without)
         return replace(selection, kept=without, tokens=tokens)
@@ -98,15 +96,13 @@ class Oracle(ScoredArm):
 
     def _held(self, pool: Candidates, instruction: Instruction) -> Scores:
         """Characters of evidence in each sentence, float64 [n]."""
-        held = np.zeros(len(pool.sentences))
         spans = self.pinned(instruction)
-        events = {span.event for span in spans}
-        for i, sentence in enumerate(pool.sentences):
-            sentence_span = sentence.span
-            if sentence_span.event in events:
-                held[i] = sum(
-                    min(sentence_span.end, s.end) - max(sentence_span.start, s.start)
-                    for s in spans
-                    if sentence_span.overlaps(s)
-                )
-        return held
+        held = [
+            sum(
+                max(0, min(one.span.end, span.end) - max(one.span.start, span.start))
+                for span in spans
+                if one.span.event == span.event
+            )
+            for one in pool.sentences
+        ]
+        return np.array(held, dtype=np.float64)

@@ -95,38 +95,25 @@ def score_table(
 
 
 def _scores(
-    name: str,
-    arm: Arm,
-    record: Record,
-    instruction: Instruction,
-    protocol: Protocol,
+    name: str, arm: Arm, record: Record, instruction: Instruction, protocol: Protocol
 ) -> ArmScores:
     if not isinstance(arm, ScoredArm):
         raise InputError(f"the arm {name!r} gives sentences no score")
     everything = candidates(record, instruction.cutoff, arm.protocol)
-    n = len(everything.sentences)
-    values = np.full(n, np.nan)
-    picked, kept_mask = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
-    budget = protocol.budget()
-    threshold: float | None = None
-    selection = arm.select(record, instruction, budget)
-    pool = arm.pool(everything)
+    values = np.full(len(everything), np.nan)
+    picked = np.zeros(len(everything), dtype=bool)
+    budget, pool = protocol.budget(), arm.pool(everything)
     if pool.sentences:
         scores = arm.score(pool, instruction)
-        values[pool.positions] = scores
-        plain = type(arm).rank is ScoredArm.rank
-        picks = (
-            arm.best(pool, instruction, scores, budget.k)
-            if plain
-            else arm.rank(pool, instruction, budget.k)[0]
-        )
+        values[pool.positions] = np.where(np.isfinite(scores), scores, np.nan)
+        picks, _ = arm.rank(pool, instruction, budget.k)
         picked[pool.positions[picks]] = True
-    values[~np.isfinite(values)] = np.nan
-    ids = {item.sentence.id for item in selection.kept}
-    kept_mask[:] = [sentence.id in ids for sentence in everything.sentences]
+    ids = {item.sentence.id for item in arm.select(record, instruction, budget).kept}
+    kept = np.array([sentence.id in ids for sentence in everything.sentences], dtype=bool)
+    threshold: float | None = None
     if picked.any() and not np.isnan(values[picked]).any():
         least = float(values[picked].min())
         beaten = values[~picked & ~np.isnan(values)]
         # Only then is the lowest selected score a threshold: no other sentence scores higher.
         threshold = least if not (beaten > least).any() else None
-    return ArmScores(name, values, picked, kept_mask, threshold)
+    return ArmScores(name, values, picked, kept, threshold)

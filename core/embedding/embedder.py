@@ -11,49 +11,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from midchart.core import config as settings
+from midchart.core.embedding import LoadedOnce, shared_by_place
 from midchart.core.errors import MissingModel
 from midchart.core.storage.vectors import Once, Progress
 from midchart.core.text import one_line
 from midchart.core.weights import MINILM, fingerprint, locate
 
 LONGEST = 256
-"""Most tokens of a text, where the folder does not state it."""
+"""Most tokens of a text that are read, as sentence-transformers reads for this model."""
 CPU_BATCH, GPU_BATCH = 2048, 65536
 """Tokens of a batch; on two cores larger batches leave the cache and are slower."""
 CHUNK = 2048
 """Texts encoded between two writes; what is lost when a process is killed."""
 
 
-def width(folder: Path) -> int:
-    """Length of the vectors that the model in ``folder`` makes."""
-    return int(json.loads((folder / "config.json").read_text(encoding="utf-8"))["hidden_size"])
-
-
-def _settings(folder: Path) -> dict[str, Any]:
-    """sentence-transformers' settings of the model: longest text, pooling."""
-    settings: dict[str, Any] = {}
-    for name in ("sentence_bert_config.json", "1_Pooling/config.json"):
-        path = folder / name
-        if path.is_file():
-            settings.update(json.loads(path.read_text(encoding="utf-8")))
-    return settings
-
-
 class MiniLM:
     """The BERT encoder in ``folder`` (Devlin et al. 2019) as functions on its tensors, on a GPU
     where there is one.
 
-    Raises MissingModel where the folder's model is no BERT with GELU that pools by the mean, or
-    lacks weights or its tokenizer.
+    Raises MissingModel where the folder's model is no BERT, or lacks weights or its tokenizer.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -64,12 +47,8 @@ class MiniLM:
         from tokenizers import Tokenizer
 
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        options = _settings(folder)
-        if (config.get("model_type"), config.get("hidden_act", "gelu")) != ("bert", "gelu"):
-            raise MissingModel(f"{folder}: the model is not a BERT with GELU, as MiniLM is")
-        by_mean = options.get("pooling_mode") in (None, "mean")
-        if not by_mean or not options.get("pooling_mode_mean_tokens", True):
-            raise MissingModel(f"{folder}: the model does not pool by the mean, as MiniLM does")
+        if config.get("model_type") != "bert":
+            raise MissingModel(f"{folder}: the model is not a BERT, as MiniLM is")
         if not (folder / "tokenizer.json").is_file():
             raise MissingModel(f"{folder}: tokenizer.json is missing")
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -85,14 +64,10 @@ class MiniLM:
         self._heads = int(config["num_attention_heads"])
         self._epsilon = float(config.get("layer_norm_eps", 1e-12))
         self.dim = int(config["hidden_size"])
-        names = {"embeddings.LayerNorm.bias", f"encoder.layer.{self._layers - 1}.output.dense.bias"}
-        if absent := names - self._tensors.keys():
-            raise MissingModel(f"{folder}: the weights hold no {min(absent)}; get them again")
         self._torch: Any = torch
         self._tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
-        longest = int(options.get("max_seq_length") or LONGEST)
-        self._tokenizer.enable_truncation(min(longest, int(config["max_position_embeddings"])))
+        self._tokenizer.enable_truncation(min(LONGEST, int(config["max_position_embeddings"])))
 
     def hidden(self, tokens: Any, mask: Any) -> Any:
         """Hidden states of the last layer, float32 [batch, length, width]; ``tokens`` and ``mask``
@@ -168,7 +143,7 @@ class MiniLM:
         return batches
 
 
-class Embedder:
+class Embedder(LoadedOnce):
     """Embeds texts with the model called ``name``; vectors are kept under ``cache``.
 
     ``id`` names the model and its weights' hash. White space is normalised first, as by MiniLM's
@@ -181,11 +156,11 @@ class Embedder:
         self._found = locate(name)
         digest = fingerprint(self._found)
         self.name, self.id = name, f"{name}@{digest[:16]}"
-        self.dim = width(self._found.folder)
+        config = (self._found.folder / "config.json").read_text(encoding="utf-8")
+        self.dim = int(json.loads(config)["hidden_size"])
         folder = (cache or settings.cache_folder()) / "embeddings" / f"{name}-{digest[:16]}"
-        self._once = Once(folder, digest, self.dim, CHUNK)
-        self._model: MiniLM | None = None
-        self._lock = Lock()
+        once = Once(folder, digest, self.dim, CHUNK)
+        super().__init__(once, lambda: MiniLM(self._found.folder))
 
     def embed(self, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
         """Unit vectors of ``texts``, float32 [n, dim]; equal texts have equal vectors.
@@ -195,21 +170,10 @@ class Embedder:
         lines = [one_line(text) for text in texts]
 
         def make(missing: Sequence[int], report: Progress) -> NDArray[np.float32]:
-            return self._loaded().encode([lines[i] for i in missing], report)
+            return self.loaded().encode([lines[i] for i in missing], report)
 
         contents = [line.encode("utf-8", "surrogatepass") for line in lines]
-        return self._once.rows(contents, make, progress)
-
-    @property
-    def encoded(self) -> int:
-        """How many texts this object sent through the model."""
-        return self._once.made
-
-    def _loaded(self) -> MiniLM:
-        with self._lock:
-            if self._model is None:
-                self._model = MiniLM(self._found.folder)
-            return self._model
+        return self.once.rows(contents, make, progress)
 
 
 def cosines(rows: NDArray[np.float32], vector: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -221,14 +185,5 @@ def cosines(rows: NDArray[np.float32], vector: NDArray[np.float32]) -> NDArray[n
     return np.vecdot(rows, vector)
 
 
-@cache
-def _shared(name: str, folder: Path, cache_folder: Path) -> Embedder:
-    return Embedder(name, cache_folder)
-
-
-def shared(name: str = MINILM) -> Embedder:
-    """The process's one embedder for these weights and this cache folder.
-
-    Arms and readers are built for every question; the model is not.
-    """
-    return _shared(name, locate(name).folder, settings.cache_folder())
+shared = shared_by_place(Embedder)
+"""The process's one embedder of a model."""

@@ -14,9 +14,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
-from threading import Lock
 from typing import Any, Literal
 
 import numpy as np
@@ -24,6 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from midchart.core import config as settings
+from midchart.core.embedding import LoadedOnce, shared_by_place
 from midchart.core.errors import MissingModel, WorkFailed, missing_package
 from midchart.core.storage.vectors import Once, Progress
 from midchart.core.text import one_line
@@ -36,7 +35,7 @@ CPU_FLAGS = ("avx512_bf16", "amx_bf16", "bf16")
 
 
 def hardware() -> tuple[str, Precision]:
-    """Device ("cuda" or "cpu") and precision for this machine."""
+    """Device ("cuda" or "cpu") and precision for this machine: bfloat16 where it computes in it."""
     import torch
 
     if torch.cuda.is_available():
@@ -152,12 +151,12 @@ DECIMALS = 6
 """Scores are rounded to so many decimals: further ones differ between libraries and machines."""
 
 
-class PairScorer:
+class PairScorer(LoadedOnce):
     """Scores pairs with the cross-encoder called ``name``; outputs are kept in the cache folder.
 
     ``labels`` are the model's outputs in order; ``id`` names model, weights and precision, which
-    are distinguished on disk too. ``scored`` counts the pairs this object sent through the model.
-    White space is normalised first. Raises MissingModel where the weights are not installed.
+    are distinguished on disk too. White space is normalised first. Raises MissingModel where the
+    weights are not installed.
     """
 
     def __init__(self, name: str) -> None:
@@ -166,20 +165,12 @@ class PairScorer:
         self.name, self.labels = name, labels_of(weights.folder)
         refuse_tokenizer(weights.folder)
         device, self.precision = hardware()
-        self._at: tuple[str, Precision] = device, self.precision
         self.id = f"{name}@{digest[:16]}/{self.precision}"
-        self._folder = weights.folder
-        scores = settings.cache_folder() / "pairs"
-        self._once = Once(
-            scores / f"{name}-{digest[:16]}-{self.precision}", digest, len(self.labels), CHUNK
+        scores = settings.cache_folder() / "pairs" / f"{name}-{digest[:16]}-{self.precision}"
+        super().__init__(
+            Once(scores, digest, len(self.labels), CHUNK),
+            lambda: PairModel(weights.folder, device, self.precision),
         )
-        self._model: PairModel | None = None
-        self._lock = Lock()
-
-    @property
-    def scored(self) -> int:
-        """How many pairs this object sent through the model."""
-        return self._once.made
 
     def outputs(self, pairs: Sequence[Pair]) -> NDArray[np.float32]:
         """Raw outputs of ``pairs`` [n, labels], float32; equal pairs have equal outputs.
@@ -191,18 +182,12 @@ class PairScorer:
         sorted_pairs = [folded[i] for i in order]
 
         def make(missing: Sequence[int], report: Progress) -> NDArray[np.float32]:
-            return self._loaded().logits([sorted_pairs[i] for i in missing])
+            return self.loaded().logits([sorted_pairs[i] for i in missing])
 
-        rows = self._once.rows([_content(pair) for pair in sorted_pairs], make)
+        rows = self.once.rows([_content(pair) for pair in sorted_pairs], make)
         out = np.empty_like(rows)
         out[order] = rows
         return out
-
-    def _loaded(self) -> PairModel:
-        with self._lock:
-            if self._model is None:
-                self._model = PairModel(self._folder, *self._at)
-            return self._model
 
 
 def _content(pair: Pair) -> bytes:
@@ -211,17 +196,8 @@ def _content(pair: Pair) -> bytes:
     return b"%d:" % len(first) + first + second
 
 
-@cache
-def _shared(name: str, folder: Path, cache_folder: Path) -> PairScorer:
-    return PairScorer(name)
-
-
-def shared(name: str) -> PairScorer:
-    """The process's one scorer for these weights and this cache folder; raises MissingModel.
-
-    Arms are built for every question; the model is not.
-    """
-    return _shared(name, locate(name).folder, settings.cache_folder())
+shared = shared_by_place(PairScorer)
+"""The process's one scorer of a model."""
 
 
 # How relevant a text is to a question, by a cross-encoder trained on MS MARCO (docs/methods.md,

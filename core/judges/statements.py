@@ -192,13 +192,13 @@ Case = tuple[str, str, str]
 
 def feature_rows(cases: Sequence[Case]) -> list[list[float]]:
     """The features of each case; raises MissingModel where MiniLM is not installed."""
-    from midchart.core.embedding.embedder import shared
+    from midchart.core.embedding.embedder import MINILM, shared
 
     if not cases:
         return []
     stated = [_stated(*case) for case in cases]
     lines = [line for case in stated for line in texts(*case)]
-    vectors = shared().embed(lines).reshape(len(cases), 5, -1)
+    vectors = shared(MINILM).embed(lines).reshape(len(cases), 5, -1)
     return [features(*case, rows) for case, rows in zip(stated, vectors, strict=True)]
 
 

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import ClassVar
 
@@ -31,9 +30,9 @@ from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
 from midchart.core.stats.ranking import standardised_sum
 from midchart.core.text import count_tokens
+from midchart.core.text.analysis import Analyzer, QuestionPart
 from midchart.core.text.prompt import (
     HEAD,
-    LINE_DATE,
     MIDDLE,
     NOT_DOCUMENTED,
     TAIL,
@@ -45,19 +44,17 @@ from midchart.core.text.prompt import (
 from midchart.core.types import Answer, ContextLine, Prompt
 from midchart.core.weights import MINILM
 
-Vectors = NDArray[np.float32]
-_DATE = re.compile(rf"\[{LINE_DATE}\] ")
 LEAST_COVERAGE = 0.5
 """Share of what is asked, rarer parts counting more, that a line holds that is an answer."""
-LEAST_COSINE = 0.6
-"""Cosine of a line with the question from which it is an answer whatever words it has."""
 MOST_LINES = 12
 """Most lines of an answer that is a section."""
 _GENERAL = """
-active anything care chart current currently date detail document documented earliest first get
-given history information initial kind known last latest level measured mentioned name need newest
-noted number oldest performed prescribed present previous reading receive received recent recently
-recorded reported result status take taken taking time today type undergo used value year
+active anyone anything arrival baby begin begun boy care chart child current currently date detail
+document documented earliest ever first get girl given happen history information initial kind
+known last latest level man many measured mentioned moment much name need newest next noted number
+often old oldest onset past performed prescribed present previous reading receive received recent
+recently recorded reported result show start started status still stop stopped take taken taking
+time today type undergo upcoming used value woman year
 """
 """Words of a question that name no item."""
 _ABSENT = re.compile(
@@ -66,15 +63,37 @@ _ABSENT = re.compile(
     re.IGNORECASE,
 )
 """A line that says that a section holds nothing."""
-_NEWEST = re.compile(r"\b(?:most recent|latest|newest|last|current|currently|now)\b", re.IGNORECASE)
-_OLDEST = re.compile(r"\b(?:first|earliest|initial|oldest)\b", re.IGNORECASE)
-_LIST = re.compile(
-    r"^\W*(?:list|show|name)\b|\b(?:which|what)\b.*?\b\w{3,}(?:s|ae)\b|\bany\b|\ball\b|\bplan\b",
+_ASKED = {
+    name: re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
+    for name, words in {
+        "list": r"list|all|plan|welche|quel(?:le)?s|qu[eé]|cu[aá]les"
+        r"|(?:which|what)\b.*?\b(?!does\b)\w{2,}(?:[^ius\W]s|ae)",
+        "any": r"any\w*",
+        "which": "which",
+        "newest": "most recent|latest|newest|last|letzte[nrs]?|derni[eè]re?|[uú]ltim[ao]",
+        "oldest": "first|earliest|initial|oldest",
+        "now": r"current|currently|now|active|takes?|taking|today|at (?:the moment|present)"
+        r"|(?:is|are) \w+ on",
+        "next": "next|upcoming|n[aä]chste[nrs]?|prochaine?|pr[oó]xim[ao]",
+        "when": "when|what (?:date|day|time)|wann|quand|cu[aá]ndo",
+        "who": "who|whom|whose",
+    }.items()
+}
+"""What a question asks for: several lines, a line of some time, a time, a person."""
+_STATED = {
+    "when": re.compile(r"\b(?:19|20)\d\d\b|\d\d?/\d\d?/\d\d|\b\d\d?:\d\d"),
+    "who": re.compile(r"\b(?:Dr|MD|DO|NP|PA|RN|Prof|[Pp]rovider|[Pp]hysician|[Pp]erformer)\b"),
+}
+"""A line that states a time or a person."""
+_ENDED = re.compile(
+    r"\b(?:stopped|no longer active|inactive|discontinued|resolved|expired)\b|\(end\)",
     re.IGNORECASE,
 )
-_PRESSURE = re.compile(r"\b(?:systolic|diastolic)\b", re.IGNORECASE)
+_PLANNED = re.compile(r"\b(?:ordered|planned|pending|scheduled)\b", re.IGNORECASE)
+_NEGATED = re.compile(r"\b(?:denie[ds]|no|not|never|without)\b", re.IGNORECASE)
+_PRESSURE = re.compile(r"\b(systolic|diastolic)\b", re.IGNORECASE)
 """Of a blood pressure whose two numbers are lines of their own."""
-_CODED = re.compile(r"\bcoded entry: ", re.IGNORECASE)
+_CODED = "coded entry: "
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAY = re.compile(
     r"(?<![\d./-])(?:(?P<y>\d{4})-(?P<m>\d\d)(?:-(?P<d>\d\d))?"
@@ -86,14 +105,9 @@ _DAY = re.compile(
 )
 
 
-def bare(line: str) -> str:
-    """A context line without its date: the sentence itself, so that its vector is the arm's."""
-    return line[match.end() :] if (match := _DATE.match(line)) else line
-
-
 def titled(line: ContextLine) -> str:
-    """A line's text below its title, as arms score it."""
-    return f"{line.title}\n{bare(line.text)}" if line.title else bare(line.text)
+    """A line's text below its title, as arms score it, so that its vector is theirs."""
+    return f"{line.title}\n{body(line)}" if line.title else body(line)
 
 
 def dates(text: str) -> list[datetime]:
@@ -129,7 +143,6 @@ class Extractive:
     name: str = "extractive"
     title: str = "Extractive baseline (non-generative)"
     needs: ClassVar[str] = MINILM
-    group: ClassVar[int] = 16
     generative: ClassVar[bool] = False
     only_quotes: ClassVar[bool] = True
 
@@ -150,32 +163,12 @@ class Extractive:
         """Words and punctuation marks of ``text``."""
         return count_tokens(text)
 
-    def read_many(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Answer]]:
-        """Each prompt's index and answer, in order; the model encodes the lines of all together."""
-        texts = list(dict.fromkeys(t for prompt in prompts for t in self._compared(prompt)))
-        row = {text: i for i, text in enumerate(texts)}
-        begun = time.perf_counter()
-        vectors = self.embedder.embed(texts)
-        each = (time.perf_counter() - begun) / max(1, len(prompts))
-
-        for index, prompt in enumerate(prompts):
-            answer = self._read(prompt, vectors[[row[text] for text in self._compared(prompt)]])
-            yield index, replace(answer, seconds=answer.seconds + each)
-
     def read(self, prompt: Prompt) -> Answer:
-        """The answer to one prompt."""
-        return next(self.read_many([prompt]))[1]
-
-    def _compared(self, prompt: Prompt) -> list[str]:
-        """The texts whose vectors an answer needs: the question or its options, then the lines."""
-        asked = [f"{prompt.question} {option}" for option in prompt.options] or [prompt.question]
-        return [*asked, *map(titled, prompt.context)]
-
-    def _read(self, prompt: Prompt, vectors: Vectors) -> Answer:
         """The lines of ``prompt.context`` that answer its question, with their date as shown.
 
-        The answer is empty, and says why, where the prompt holds no question or no line.
-        ``vectors`` float32 [n, dim]: of the texts of :meth:`_compared`.
+        Of a multiple-choice question the option that, after the question, is nearest to any line;
+        ties go to the earlier. The answer is empty, and says why, where the prompt holds no
+        question or no line.
         """
         begun = time.perf_counter()
         missing = ""
@@ -187,85 +180,161 @@ class Extractive:
             missing = "the prompt holds no line of the record"
         if missing:
             return Answer("", reason=missing, prompt_tokens=prompt.tokens)
+        asked = [f"{prompt.question} {option}" for option in prompt.options] or [prompt.question]
+        vectors = self.embedder.embed([*asked, *map(titled, prompt.context)])
+        questions, lines = vectors[: len(asked)], vectors[len(asked) :]
+        # Six decimals, as in the dense arm: float32 rounding must not decide.
+        near = np.stack([np.round(cosines(lines, v).astype(np.float64), 6) for v in questions])
         if prompt.options:
-            return self._chosen(prompt, vectors, begun)
-        lines, doubt = self._answer_lines(prompt, vectors)
-        text = NOT_DOCUMENTED if doubt else _joined(lines)
+            best, doubt = int(np.argmax(near.max(axis=1))), ""
+            text = option_text(prompt.options, best)
+            sources = [prompt.context[int(np.argmax(near[best]))]]
+        else:
+            sources, doubt = _answer_lines(prompt.context, prompt.question, near[0])
+            text = NOT_DOCUMENTED if doubt else _joined(sources)
         return Answer(
             text,
             reason=doubt,
-            sources=tuple(line.sentence_id for line in lines),
-            quotes=True,
+            sources=tuple(line.sentence_id for line in sources),
+            quotes=not prompt.options,
             prompt_tokens=prompt.tokens,
             output_tokens=count_tokens(text),
             seconds=time.perf_counter() - begun,
             how="abstained" if doubt else "",
         )
 
-    def _chosen(self, prompt: Prompt, vectors: Vectors, begun: float) -> Answer:
-        """The option that, after the question, is nearest to any line; ties go to the earlier."""
-        options = len(prompt.options)
-        lines = vectors[options:]
-        scores = np.stack(
-            [np.round(cosines(lines, v).astype(np.float64), 6) for v in vectors[:options]]
-        )
-        best = int(np.argmax(scores.max(axis=1)))
-        text = option_text(prompt.options, best)
-        return Answer(
-            text,
-            sources=(prompt.context[int(np.argmax(scores[best]))].sentence_id,),
-            prompt_tokens=prompt.tokens,
-            output_tokens=count_tokens(text),
-            seconds=time.perf_counter() - begun,
-        )
 
-    def _answer_lines(self, prompt: Prompt, vectors: Vectors) -> tuple[list[ContextLine], str]:
-        """The lines that answer a question; or the nearest one, and why it does not."""
-        context, question = prompt.context, prompt.question
-        # Six decimals, as in the dense arm: float32 rounding must not decide.
-        cosine = np.round(cosines(vectors[1:], vectors[0]).astype(np.float64), 6)
-        texts = AnalysedIndex.of([titled(line) for line in context])
-        general = set(texts.analyzer.terms(_GENERAL))
-        items = [p for p in texts.analyzer.question(question) if not general.issuperset(p.terms)]
-        held = texts.coverage(items)
-        score = standardised_sum(texts.scores(question), cosine)
-        heading = np.array([is_heading(bare(line.text)) for line in context])
-        score = np.where(heading, score.min() - 1, score)
-        answers = ~heading & ((held >= LEAST_COVERAGE) | (cosine >= LEAST_COSINE))
-        if not answers.any():
-            return [context[int(np.argmax(score))]], "no line of the context holds what is asked"
-        absent = np.array([bool(_ABSENT.search(bare(line.text))) for line in context])
-        if (answers & ~absent).any():
-            answers &= ~absent
-        titles = AnalysedIndex.of([line.title for line in context], texts.analyzer.language)
-        in_section = answers & (titles.coverage(items) >= 1)
-        listed = bool(_LIST.search(question)) and bool(in_section.any())
-        if listed:
-            answers = in_section
-        best = int(np.argmax(np.where(answers, score, -np.inf)))
-        newest, oldest = _NEWEST.search(question), _OLDEST.search(question)
-        if newest or oldest:
-            equal = [i for i in np.flatnonzero(answers).tolist() if held[i] >= held[best]]
-            sign = 1 if newest else -1
-            # What a person wrote goes before its codes, which may lack the value.
-            narrative = {i: not _CODED.search(context[i].text) for i in equal}
-            day = {i: fact_date(context[i]).toordinal() * sign for i in equal}
-            best = max(equal, key=lambda i: (day[i], narrative[i], score[i]))
-            parts = dict[frozenset[str], ContextLine]()
-            for i in sorted(equal, key=score.__getitem__):
-                if (day[i], narrative[i]) == (day[best], narrative[best]):
-                    parts[frozenset(_PRESSURE.findall(context[i].text.lower()))] = context[i]
-            pair = [frozenset([part]) for part in ("systolic", "diastolic")]
-            if all(part in parts for part in pair):
-                return [parts[part] for part in pair], ""
-        elif listed:
-            section = [
-                line
-                for line, other in zip(context, heading, strict=True)
-                if not other and line.title == context[best].title
-            ]
-            return section[:MOST_LINES], ""
-        return [context[best]], ""
+def _answer_lines(
+    context: Sequence[ContextLine], question: str, cosine: NDArray[np.float64]
+) -> tuple[list[ContextLine], str]:
+    """The lines that answer a question; or the nearest one, and why it does not. ``cosine`` [n]:
+    of each line with the question."""
+    whole = _with_codes(context)
+    texts = AnalysedIndex.of([f"{line.title}\n{t}" for line, t in zip(context, whole, strict=True)])
+    sections = AnalysedIndex.of([line.section for line in context], texts.analyzer.language)
+    items = _items(question, texts, sections)
+    named = sections.coverage(items)
+    held = np.maximum(texts.coverage(items), named)
+    score = standardised_sum(texts.scores(question), cosine)
+    score[[is_heading(body(line)) for line in context]] = -np.inf
+    lines = np.flatnonzero((held >= LEAST_COVERAGE) & (score > -np.inf)).tolist()
+    lines = [i for i in lines if whole[i]]
+    if not lines:
+        return [context[int(np.argmax(score))]], "no line of the context holds what is asked"
+
+    asked = {name for name, rule in _ASKED.items() if rule.search(question)}
+    listed = not asked.isdisjoint(("list", "any"))
+    if asked.isdisjoint(_STATED):
+        listed |= any(named[i] >= 1 and context[i].title for i in lines)
+    titles = {i: context[i].section if "list" in asked else context[i].title for i in lines}
+    section = _section(titles, held, items, texts.analyzer) if listed else []
+    if section:
+        lines = section
+    else:
+        excluded = [_NEGATED] if "which" in asked else []
+        excluded += [_ENDED] if "now" in asked else []
+        excluded += [] if listed or asked & {"next", "when"} else [_PLANNED]
+        for rule in excluded:
+            if not rule.search(question):
+                lines = [i for i in lines if not rule.search(context[i].text)] or lines
+        for kinds in (("equal",), ("equal", "narrower"))[int(listed) :]:
+            share = texts.coverage(items, kinds)
+            if some := [i for i in lines if share[i] >= LEAST_COVERAGE]:
+                lines = some
+                break
+    for rule in (_ABSENT, *([_ENDED] if "now" in asked else ())):
+        lines = [i for i in lines if not rule.search(body(context[i]))] or lines
+    if listed or "when" in asked:
+        most = max(held[lines])
+        lines = [i for i in lines if held[i] >= most]
+    day = {i: fact_date(context[i]) for i in lines}
+    if listed and asked.isdisjoint(("newest", "oldest", "next")):
+        if "now" in asked and not section:
+            last = max(day.values())
+            lines = [i for i in lines if day[i] == last]
+        return list({body(context[i]): context[i] for i in lines}.values())[:MOST_LINES], ""
+
+    best = max(lines, key=score.__getitem__)
+    lines = [i for i in lines if held[i] >= held[best]]
+    for name in sorted(asked & _STATED.keys()):
+        lines = [i for i in lines if _STATED[name].search(body(context[i]))] or lines
+    if asked.isdisjoint(_STATED):  # lines that name the item before its value
+        labels = AnalysedIndex.of([_label(line) for line in context]).coverage(items)
+        most = max(labels[lines])
+        lines = [i for i in lines if labels[i] >= most]
+    best = max(lines, key=score.__getitem__)
+    if "next" in asked:
+        today = max(max(dates(dated(line.text)), default=datetime.min) for line in context)
+        best = min((i for i in lines if day[i] >= today), key=day.__getitem__, default=best)
+    elif "oldest" in asked:
+        best = min(lines, key=lambda i: (day[i] == datetime.min, day[i], -score[i]))
+    else:
+        if asked.isdisjoint(("newest", "now")):  # of readings of one item the newest
+            label = _label(context[best])
+            lines = [i for i in lines if label and _label(context[i]) == label] or [best]
+        best = max(lines, key=lambda i: (day[i], score[i]))
+    parts = _pressures(context[best].text)
+    if len(parts) == 1 and len(_pressures(question)) != 1:
+        for i, line in enumerate(context):
+            if whole[i] and _pressures(line.text) - parts and fact_date(line) == day[best]:
+                return [context[j] for j in sorted((best, i))], ""
+    return [context[best]], ""
+
+
+def _pressures(text: str) -> set[str]:
+    """Which numbers of a blood pressure a text names."""
+    return set(_PRESSURE.findall(text.lower()))
+
+
+def _label(line: ContextLine) -> str:
+    """What a line has before its first colon, without numbers; "" without a colon."""
+    label, colon, _ = body(line).partition(":")
+    return re.sub(r"[\d.,]+", "", label) if colon else ""
+
+
+def _with_codes(context: Sequence[ContextLine]) -> list[str]:
+    """The text of each line with those of its coded entries, whose own are empty."""
+    texts = [body(line) for line in context]
+    written: dict[str, int] = {}
+    for i, line in enumerate(context):
+        event = line.sentence_id.partition(".")[0]
+        if _CODED not in line.text:
+            written[event] = i
+        elif event in written:
+            texts[written[event]] += f"\n{texts[i]}"
+            texts[i] = ""
+    return texts
+
+
+def _items(question: str, texts: AnalysedIndex, sections: AnalysedIndex) -> list[QuestionPart]:
+    """The parts of a question that name an item; of one in another language than the texts those
+    that they know."""
+    analyzer = texts.analyzer
+    general = set(analyzer.terms(_GENERAL))
+    items = [part for part in analyzer.question(question) if not general.issuperset(part.terms)]
+    same = analyzer.asked_in(question) == analyzer
+    return [p for p in items if same or any(i.coverage([p]).any() for i in (texts, sections))]
+
+
+def _section(
+    titles: Mapping[int, str],
+    held: NDArray[np.float64],
+    items: Sequence[QuestionPart],
+    analyzer: Analyzer,
+) -> list[int]:
+    """The lines, of those with ``titles``, whose title names ``items`` most precisely, in a section
+    of which a line holds most of them; none where no title does."""
+    named = {term for part in items for one in (part, *part.others) for term in one.terms}
+    most = max(held[list(titles)])
+    precision: dict[str, float] = {}
+    for title in {title for i, title in titles.items() if held[i] >= most}:
+        for heading in title.split(" · "):
+            terms = set(analyzer.terms(heading))
+            share = len(terms & named) / max(1, len(terms))
+            share += any(terms.issuperset(part.terms) for part in items)
+            precision[title] = max(share, precision.get(title, 0.0))
+    best = max(precision.values(), default=0.0)
+    return [i for i, title in titles.items() if precision.get(title) == best > LEAST_COVERAGE]
 
 
 def _joined(lines: Sequence[ContextLine]) -> str:

@@ -1,9 +1,9 @@
 """GGUF: a language model in one file on this machine, run by llama.cpp (package ``xllamacpp``).
 
 A chat model is asked by its own chat template, which the file contains and llama.cpp renders
-(:mod:`midchart.core.text.chat_template`). Decoding is greedy. Quotes and letters are constrained by
-a grammar of llama.cpp; a likelihood is the sum of log-probabilities of a text that a grammar allows
-alone. Prompts are read one after another in the order of their text, so that those of one record
+(:mod:`midchart.core.text.chat_template`). Decoding is greedy. Letters are constrained by a grammar
+of llama.cpp; a likelihood is the sum of log-probabilities of a text that a grammar allows alone.
+Prompts are read one after another in the order of their text, so that those of one record
 are neighbours: what a prompt shares with the one before is not read again.
 
 llama.cpp runs in this process. Tokens are counted and templates rendered over its HTTP interface,
@@ -19,7 +19,7 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -28,20 +28,18 @@ from pydantic import Field
 
 from midchart.core import weights
 from midchart.core.errors import MissingModel, SpecError, WorkFailed, missing_package
-from midchart.core.options import Configurable, Count, Options, Whole
+from midchart.core.options import Count, Options, Whole
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest
 from midchart.core.readers import READERS
-from midchart.core.readers.qwen import Choose
+from midchart.core.readers.qwen import Choose, LocalReader
 from midchart.core.text import one_line
 from midchart.core.text.chat_template import frame_of_template, with_control
-from midchart.core.text.prompt import LETTERS, NOT_DOCUMENTED, Frame, body, option_text, quoted
+from midchart.core.text.prompt import LETTERS, Frame, option_text
 from midchart.core.text.reasoning import split_reasoning
 from midchart.core.types import Answer, Prompt
 
 _TIMEOUT_S = 60.0
-_CACHED_CHARACTERS = 2000
-"""Longest text whose token count is cached: lines recur, complete prompts do not."""
 
 
 class GgufOptions(Options):
@@ -59,8 +57,6 @@ class GgufOptions(Options):
     """Tokens for reasoning, in addition to those of the answer."""
     choose: Choose = "text"
     """How a multiple-choice question is answered, as of the reader ``qwen``."""
-    quote: bool = False
-    """Whether an answer must be a line of the context, without its date, or "Not documented."."""
 
 
 class LlamaEngine:
@@ -158,7 +154,7 @@ def _grammar(texts: Sequence[Sequence[int]]) -> str:
 
 
 @READERS.register("gguf")
-class Gguf(Configurable):
+class Gguf(LocalReader):
     """Greedy answers of a model in a GGUF file.
 
     Raises what :meth:`check` raises; the weights are loaded when the first token is counted.
@@ -167,7 +163,6 @@ class Gguf(Configurable):
     name: ClassVar[str] = "gguf"
     title: ClassVar[str] = "GGUF model by llama.cpp (on this machine)"
     listens: ClassVar[bool] = True
-    family = "reader"
     options_model = GgufOptions
 
     def __init__(self, protocol: Protocol, **options: Any) -> None:
@@ -176,7 +171,6 @@ class Gguf(Configurable):
         self.protocol, self.options, self.group = protocol, chosen, chosen.group
         self.file = self.model_file(chosen.model)
         self.window = chosen.window - chosen.reasoning_tokens
-        self._count = lru_cache(maxsize=65_536)(self._length)
 
     @classmethod
     def check(cls, protocol: Protocol, **options: Any) -> None:
@@ -233,16 +227,8 @@ class Gguf(Configurable):
     def _engine(self) -> LlamaEngine:
         return shared_engine(self.file, self.options.window, self.options.threads)
 
-    def _length(self, text: str) -> int:
-        return len(self._engine.tokens(text))
-
-    def count_tokens(self, text: str) -> int:
-        """Length of ``text`` in the model's own tokens."""
-        return self._count(text) if len(text) <= _CACHED_CHARACTERS else self._length(text)
-
-    def read(self, prompt: Prompt) -> Answer:
-        """The model's answer to ``prompt``."""
-        return next(self.read_many([prompt]))[1]
+    def _ids(self, text: str) -> list[int]:
+        return self._engine.tokens(text)
 
     def read_many(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Answer]]:
         """Answers to prompts, in the order of their text."""
@@ -254,18 +240,10 @@ class Gguf(Configurable):
         ids, options = self._engine.tokens(prompt.text), self.options
         new = self.protocol.answer_tokens + options.reasoning_tokens
         if not ids or len(ids) + new > options.window:
-            reason = (
-                f"the prompt of {len(ids):,} tokens with {new:,} for the answer is longer than the "
-                f"reader's window of {options.window:,}"
-            )
-            return Answer("", "failed", reason if ids else "the prompt is empty")
+            return self._too_long(len(ids))
         try:
             if prompt.options and options.choose != "text":
                 answer = self._choice(ids, prompt)
-            elif options.quote and prompt.question_survived and not prompt.options:
-                lines = dict.fromkeys(body(line).strip() for line in prompt.context)
-                quote = self._written(ids, new, (*filter(None, lines), NOT_DOCUMENTED))
-                answer = _sourced(quote, prompt)
             else:
                 answer = self._written(ids, new)
         except WorkFailed as error:
@@ -284,7 +262,7 @@ class Gguf(Configurable):
             text,
             ended="length" if cut else "stop" if text else "empty",
             reasoning=reasoning,
-            reasoning_tokens=self._length(reasoning) if reasoning else 0,
+            reasoning_tokens=len(self._ids(reasoning)) if reasoning else 0,
             prompt_tokens=len(ids),
             output_tokens=response["usage"]["completion_tokens"],
             reused_tokens=response["usage"]["prompt_tokens_details"]["cached_tokens"],
@@ -307,14 +285,3 @@ class Gguf(Configurable):
             each.append(sum(token["logprob"] for token in read) / len(option))
         text = option_text(prompt.options, each.index(max(each)))
         return Answer(text, prompt_tokens=len(ids), how="likelihood")
-
-
-def _sourced(answer: Answer, prompt: Prompt) -> Answer:
-    """A quote with the date and id of its line, the last of equal ones."""
-    for line in reversed(prompt.context):
-        if answer.text and body(line).strip().startswith(answer.text):
-            text = quoted(answer.text, line.text)
-            return replace(
-                answer, text=text, sources=(line.sentence_id,), quotes=True, ended="stop"
-            )
-    return replace(answer, quotes=True)

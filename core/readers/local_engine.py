@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from threading import RLock
 from typing import Any, TypeVar
@@ -30,6 +31,7 @@ import transformers
 from torch.nn.functional import pad
 from transformers.cache_utils import DynamicCache
 
+from midchart.core.embedding.pairs import hardware
 from midchart.core.errors import WorkFailed
 from midchart.core.readers.local_batches import Ids, Tree, plan, repeated, rest
 from midchart.core.text import one_line
@@ -193,7 +195,7 @@ class Engine:
     def __init__(self, folder: Path, dtype: str, offload: bool = False) -> None:
         self.lock = RLock()
         self.gpu = torch.cuda.is_available()
-        self.dtype = _dtype(dtype, self.gpu)
+        self.dtype: torch.dtype = getattr(torch, hardware()[1] if dtype == "auto" else dtype)
         self.model = _load(folder, self.dtype, self.gpu)
         outside = sorted({str(place) for place in self._places() if place in ("cpu", "disk")})
         if self.gpu and outside and not offload:
@@ -363,17 +365,6 @@ def _free(device: int) -> int:
     return free + cached
 
 
-def _dtype(name: str, gpu: bool) -> torch.dtype:
-    """The type of weights: bfloat16 where the device computes in it, float32 elsewhere."""
-    if name != "auto":
-        return getattr(torch, name)
-    if gpu:
-        return torch.bfloat16
-    able = torch.cpu.get_capabilities()
-    fast = any(able.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
-    return torch.bfloat16 if fast else torch.float32
-
-
 def _load(folder: Path, dtype: torch.dtype, gpu: bool) -> Any:
     from safetensors import SafetensorError
 
@@ -419,14 +410,11 @@ def _stretch(plain: Any, config: Any) -> Any:
     return type(plain)(config=longer).to(plain.inv_freq.device)
 
 
-_engines: dict[tuple[str, str, bool], Engine] = {}
+_engine = cache(Engine)
 _loading = RLock()
 
 
 def shared_engine(folder: Path, dtype: str, offload: bool = False) -> Engine:
     """The engine of a folder, loaded once a process however many readers use it."""
     with _loading:
-        key = (str(folder), dtype, offload)
-        if key not in _engines:
-            _engines[key] = Engine(folder, dtype, offload)
-        return _engines[key]
+        return _engine(folder, dtype, offload)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -29,7 +29,7 @@ from midchart.core import weights
 from midchart.core.errors import MissingModel, SpecError
 from midchart.core.options import Configurable, Count, Options, Whole
 from midchart.core.protocol import Protocol
-from midchart.core.readers import READERS
+from midchart.core.readers import READERS, ManyReader
 from midchart.core.readers.local_batches import Tree, tree
 from midchart.core.text import one_line
 from midchart.core.text.chat_template import (
@@ -58,6 +58,39 @@ Texts = tuple[str, ...] | None
 """The texts of which an answer must be one, or None: anything."""
 
 
+class LocalReader(Configurable, ManyReader):
+    """A reader whose tokens are counted on this machine; subclasses write ``_ids``."""
+
+    family = "reader"
+    protocol: Protocol
+    options: Any
+    window: int
+
+    def _ids(self, text: str) -> list[int]:
+        """The model's tokens of a text."""
+        raise NotImplementedError
+
+    @cached_property
+    def _count(self) -> Callable[[str], int]:
+        return lru_cache(maxsize=65_536)(lambda text: len(self._ids(text)))
+
+    def count_tokens(self, text: str) -> int:
+        """Length of ``text`` in the model's own tokens."""
+        return self._count(text) if len(text) <= _CACHED_CHARACTERS else len(self._ids(text))
+
+    @property
+    def _longest(self) -> int:
+        """Longest prompt, reasoning and answer."""
+        return self.window + self.options.reasoning_tokens
+
+    def _too_long(self, tokens: int) -> Answer:
+        reason = (
+            f"the prompt of {tokens:,} tokens with {self.protocol.answer_tokens:,} for the answer "
+            f"is longer than the reader's window of {self._longest:,}"
+        )
+        return Answer("", "failed", reason if tokens else "the prompt is empty")
+
+
 class QwenOptions(Options):
     """Options of the reader ``qwen``."""
 
@@ -84,7 +117,7 @@ class QwenOptions(Options):
 
 
 @READERS.register("qwen")
-class Qwen(Configurable):
+class Qwen(LocalReader):
     """A model of Qwen2.5's architecture that answers greedily.
 
     Raises what :meth:`check` raises; the weights are loaded when the first prompt is read.
@@ -92,7 +125,6 @@ class Qwen(Configurable):
 
     name: ClassVar[str] = "qwen"
     title: ClassVar[str] = "Qwen2.5-Instruct (on this machine)"
-    family = "reader"
     needs: ClassVar[str] = _DEFAULT
     options_model = QwenOptions
     model_types: ClassVar[tuple[str, ...]] = ("qwen2",)
@@ -115,7 +147,6 @@ class Qwen(Configurable):
         self._tokenizer: Any = Tokenizer.from_file(str(self.folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
-        self._count = lru_cache(maxsize=65_536)(self._length)
         named = [self._tokenizer.token_to_id(token) for token in self.ends]
         ends = [i for i in (*named, *_end_ids(self.folder)) if i is not None]
         self._stop, self._end = frozenset(ends), ends[0] if ends else -1
@@ -165,17 +196,6 @@ class Qwen(Configurable):
         # A lone surrogate cannot be encoded; a question mark replaces it.
         clean = text.encode("utf-8", "replace").decode("utf-8")
         return self._tokenizer.encode(clean, add_special_tokens=False).ids
-
-    def _length(self, text: str) -> int:
-        return len(self._ids(text))
-
-    def count_tokens(self, text: str) -> int:
-        """Length of ``text`` in the model's own tokens."""
-        return self._count(text) if len(text) <= _CACHED_CHARACTERS else self._length(text)
-
-    def read(self, prompt: Prompt) -> Answer:
-        """The model's answer to ``prompt``."""
-        return next(self.read_many([prompt]))[1]
 
     def read_many(
         self, prompts: Sequence[Prompt], allowed: Sequence[Texts] = ()
@@ -268,7 +288,7 @@ class Qwen(Configurable):
                         text,
                         ended=_ended(reply, text),
                         reasoning=reasoning,
-                        reasoning_tokens=self._length(reasoning),
+                        reasoning_tokens=len(self._ids(reasoning)),
                         prompt_tokens=len(ids),
                         output_tokens=len(reply.ids),
                         seconds=reply.seconds,
@@ -278,20 +298,8 @@ class Qwen(Configurable):
                 for index in indices:
                     yield index, answer
 
-    @property
-    def _longest(self) -> int:
-        """Longest prompt, reasoning and answer."""
-        return self.window + self.options.reasoning_tokens
-
     def _tree(self, texts: tuple[str, ...]) -> Tree:
         return tree([*self._ids(text), self._end] for text in texts)
-
-    def _too_long(self, tokens: int) -> Answer:
-        reason = (
-            f"the prompt of {tokens:,} tokens with {self.protocol.answer_tokens:,} for the answer "
-            f"is longer than the reader's window of {self._longest:,}"
-        )
-        return Answer("", "failed", reason if tokens else "the prompt is empty")
 
 
 def _ended(reply: Generated, text: str) -> Ended:

@@ -31,7 +31,7 @@ from midchart.core.egress import CLOSED, EgressCheck, read_address
 from midchart.core.errors import InputError, MidchartError
 from midchart.core.options import Configurable, Count, Options, Whole
 from midchart.core.protocol import Protocol
-from midchart.core.readers import READERS
+from midchart.core.readers import READERS, ManyReader
 from midchart.core.readers.qwen import Choose
 from midchart.core.text import count_tokens, one_line
 from midchart.core.text.chat_template import added_tokens, template_frame, with_control
@@ -82,7 +82,7 @@ class ServedOptions(Options):
 
 
 @READERS.register("served")
-class Served(Configurable):
+class Served(Configurable, ManyReader):
     """A served model.
 
     Its key, where it needs one, is ``MIDCHART_SERVED_KEY`` in the environment or Streamlit's
@@ -200,10 +200,6 @@ class Served(Configurable):
                 permit, permit.key(KEY), options.model, options.timeout, options.reasoning_effort
             )
         return self._connected
-
-    def read(self, prompt: Prompt) -> Answer:
-        """The model's answer; a failure is a failed answer with its reason."""
-        return next(iter(self.read_many([prompt])))[1]
 
     def read_many(self, prompts: Iterable[Prompt]) -> Iterator[tuple[int, Answer]]:
         """Each prompt's index and answer, in order of completion."""

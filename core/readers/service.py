@@ -21,13 +21,14 @@ from midchart.core.errors import MidchartError
 from midchart.core.interfaces import Watch, ignore
 from midchart.core.options import Configurable
 from midchart.core.protocol import Protocol
+from midchart.core.readers import ManyReader
 from midchart.core.readers.served import TEMPLATE_TOKENS, require_messages
 from midchart.core.text import count_tokens
 from midchart.core.text.prompt import MESSAGES, MIDDLE, Frame, messages
 from midchart.core.types import Answer, Prompt
 
 
-class ServiceReader(Configurable):
+class ServiceReader(Configurable, ManyReader):
     """A reader that asks a service. Subclasses set ``options_model`` and write ``make_engine``.
 
     A run provides ``egress``, ``folder`` and ``label`` (calls have a price, and the run's folder
@@ -81,10 +82,6 @@ class ServiceReader(Configurable):
     def count_tokens(self, text: str) -> int:
         """An upper estimate of the model's tokens (:func:`core.client.openai_server.cautious`)."""
         return cautious(text)
-
-    def read(self, prompt: Prompt) -> Answer:
-        """The model's answer; a failure is a failed answer with its reason."""
-        return next(iter(self.read_many([prompt])))[1]
 
     def read_many(self, prompts: Iterable[Prompt]) -> Iterator[tuple[int, Answer]]:
         """Each prompt's index and answer, in order of completion."""

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 from midchart.core import weights
 from midchart.core.options import Configurable, Count, Options
 from midchart.core.protocol import Protocol
-from midchart.core.readers import READERS
+from midchart.core.readers import READERS, ManyReader
 from midchart.core.readers.qwen import Qwen
 from midchart.core.text import word_spans, words
 from midchart.core.text.prompt import NOT_DOCUMENTED, body, quoted, without_date, written
@@ -55,7 +55,7 @@ class SmallOptions(Options):
 
 
 @READERS.register("small")
-class Small(Configurable):
+class Small(Configurable, ManyReader):
     """Greedy answers of Midchart's own model; questions for more than one fact are declined.
 
     Raises MissingModel where its weights are not those of the package (a model of the same name in
@@ -92,10 +92,6 @@ class Small(Configurable):
         """Length of ``text`` in the model's own tokens."""
         return self.model.count_tokens(text)
 
-    def read(self, prompt: Prompt) -> Answer:
-        """The model's answer to ``prompt``, or a refusal."""
-        return next(self.read_many([prompt]))[1]
-
     def read_many(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Answer]]:
         """Answers to prompts, the declined ones first.
 
@@ -107,14 +103,9 @@ class Small(Configurable):
                 yield index, Answer(REFUSAL, prompt_tokens=prompt.tokens, how="declined")
             else:
                 answered.append(index)
-        for index, answer in self.quotes([prompts[i] for i in answered]):
-            yield answered[index], answer
-
-    def quotes(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Answer]]:
-        """What the model writes to every prompt, none declined, each with the line it quotes."""
-        allowed = [lines_of(prompt) for prompt in prompts]
-        for index, answer in self.model.read_many(prompts, allowed):
-            yield index, sourced(answer, prompts[index])
+        asked = [prompts[i] for i in answered]
+        for index, answer in self.model.read_many(asked, [lines_of(one) for one in asked]):
+            yield answered[index], sourced(answer, asked[index])
 
 
 def lines_of(prompt: Prompt) -> tuple[str, ...] | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from midchart.core.interfaces import Reader, read_each, streams
 from midchart.core.protocol import Protocol
+from midchart.core.readers import ManyReader
 from midchart.core.text import words
 from midchart.core.text.prompt import NOT_DOCUMENTED
 from midchart.core.types import CUT_OFF, Answer, Prompt
@@ -22,7 +23,7 @@ def as_protocol_reads(reader: Reader, protocol: Protocol) -> Reader:
     return TwiceReader(reader) if protocol.second_read == "reversed" else reader
 
 
-class TwiceReader:
+class TwiceReader(ManyReader):
     """Another reader's answers, and "Not documented." where they change with the context's order.
 
     All else is the reader's: name, window, tokens, frame. Tokens and seconds are of both readings.
@@ -40,10 +41,6 @@ class TwiceReader:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.reader, name)
-
-    def read(self, prompt: Prompt) -> Answer:
-        """The answer to one prompt."""
-        return next(self.read_many([prompt]))[1]
 
     def read_many(self, prompts: Iterable[Prompt]) -> Iterator[tuple[int, Answer]]:
         """Each prompt's index and answer, as both readings of it are there."""

@@ -35,7 +35,6 @@ from midchart.core.identity import person
 from midchart.core.loaders.open import opened
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import now
-from midchart.core.readers.extractive import bare
 from midchart.core.results.items import CUT, PARTLY_DROPPED
 from midchart.core.results.reviews import require_author, reviewer_name, take_code
 from midchart.core.runs.directory import find_run
@@ -46,7 +45,7 @@ from midchart.core.storage.jsonl import add_line
 from midchart.core.storage.rows import literal
 from midchart.core.text import event_text, one_line, sentences
 from midchart.core.text.evidence import evidence_parts
-from midchart.core.text.prompt import NOT_DOCUMENTED, is_heading
+from midchart.core.text.prompt import NOT_DOCUMENTED, is_heading, without_date
 from midchart.core.text.refusals import is_refusal
 from midchart.core.types import Cohort, Instruction, Span
 
@@ -417,7 +416,7 @@ def _state(row: Mapping[str, Any]) -> str:
     text = row["answer"] or ""
     if not text.strip() or is_refusal(text):
         return _ABSTAINED
-    return _HEADING if is_heading(bare(text)) else _ANSWERED
+    return _HEADING if is_heading(without_date(text)) else _ANSWERED
 
 
 @needs("viewer")

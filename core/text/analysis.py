@@ -42,6 +42,15 @@ _PARTS = re.compile(
     rf"|(?P<run>[{_WITHOUT_BLANKS}ー]+)"
     rf"|(?P<word>[^\W\d_{_WITHOUT_BLANKS}][^\W_{_WITHOUT_BLANKS}]*)"
 )
+_COMPOUND = re.compile(
+    r"\b(?:([A-Za-z]*[a-z]{3})([A-Z][A-Za-z]*)"
+    r"|\w{3,}(ectomy|otomy|ostomy|plasty|rrhaphy|ektomie|otomie))\b"
+)
+"""A word of several: by its capitals (SystolicBP), or an operation by its ending."""
+_SEMANTIC_TAG = re.compile(
+    r"\((?:disorder|finding|procedure|situation|substance|regime/therapy|observable entity)\)"
+)
+"""What SNOMED CT adds to the name of a concept: its hierarchy."""
 
 
 def folded(text: str) -> str:
@@ -75,9 +84,9 @@ def _stop_words() -> dict[str, frozenset[str]]:
     }
 
 
-def language_of(texts: Iterable[str]) -> str:
-    """The language, as Snowball names it, whose stop words are most frequent in texts; English
-    where no other's clearly are."""
+def language_of(texts: Iterable[str], default: str = DEFAULT, least: int = _LEAST) -> str:
+    """The language, as Snowball names it, whose stop words are most frequent in texts; the default
+    where no other's clearly are, and are not ``least``."""
     counts: Counter[str] = Counter()
     length = 0
     for text in texts:
@@ -89,8 +98,8 @@ def language_of(texts: Iterable[str]) -> str:
         language: sum(counts[word] for word in words) for language, words in _stop_words().items()
     }
     best = max(frequency, key=frequency.__getitem__)
-    least = max(_LEAST_RATIO * frequency[DEFAULT], _LEAST_SHARE * counts.total(), _LEAST)
-    return best if frequency[best] >= least else DEFAULT
+    enough = max(_LEAST_RATIO * frequency.get(default, 0), _LEAST_SHARE * counts.total(), least)
+    return best if frequency[best] >= enough else default
 
 
 @cache
@@ -112,10 +121,15 @@ def _stem(word: str, language: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """Terms that together may stand for a part of a question, and their weight."""
+    """Terms that together may stand for a part of a question: of ``kind`` "equal", "narrower" or
+    "score" (findings of which a score is made), with a weight."""
 
     terms: tuple[str, ...]
-    weight: float
+    kind: str
+
+    @property
+    def weight(self) -> float:
+        return EQUAL if self.kind == "equal" else NARROWER
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,24 +152,44 @@ class Analyzer:
     language: str
 
     def terms(self, text: str) -> list[str]:
-        """The search terms of a text, in its order, stop words left out."""
-        return [term for term, word in self._terms(text) if word not in self._ignored]
+        """The search terms of a text, in its order, stop words left out; those of a compound word
+        follow it."""
+        text = _COMPOUND.sub(
+            lambda match: " ".join(filter(None, (match[0], *match.groups()))),
+            _SEMANTIC_TAG.sub(" ", text),
+        )
+        return list(self.phrase(text))
+
+    def phrase(self, text: str) -> tuple[str, ...]:
+        """The terms of a text alone, without those of its compound words."""
+        return tuple(term for term, word in self._terms(text) if word not in self._ignored)
+
+    def asked_in(self, question: str) -> Analyzer:
+        """The analysis of the language of a question."""
+        return analyzer(language_of([question], self.language, least=1))
 
     def question(self, text: str) -> list[QuestionPart]:
-        """The parts of a question, each with its equivalents."""
+        """The parts of a question, in this language or another, each with its equivalents."""
+        asked, written = self.asked_in(text), set(re.findall(r"\w+", text))
+        both = zip(self._terms(text), asked._terms(text), strict=True)
+        ignored = self._ignored | asked._ignored
+        words = [(own, key) for (own, word), (key, _) in both if word not in ignored]
+        entries = _equivalents(self.language, asked.language)
+        longest = max(map(len, entries))
         parts: list[QuestionPart] = []
-        terms, written = self.terms(text), set(re.findall(r"\w+", text))
-        while terms:
+        while words:
             length, entry = 1, ()
-            for longest in range(min(self._longest, len(terms)), 0, -1):
-                key = tuple(terms[:longest])
+            for count in range(min(longest, len(words)), 0, -1):
+                key = tuple(key for _, key in words[:count])
                 # An abbreviation of two letters is one where it is written so ("PE", not "us").
-                named = longest > 1 or len(key[0]) > 2 or key[0].upper() in written
-                if named and key in self._entries:
-                    length, entry = longest, self._entries[key]
+                named = count > 1 or len(key[0]) > 2 or key[0].upper() in written
+                if named and key in entries:
+                    length, entry = count, entries[key]
                     break
-            parts.append(QuestionPart(tuple(terms[:length]), entry))
-            terms = terms[length:]
+            terms = tuple(own for own, _ in words[:length])
+            others = tuple(other for other in entry if other.terms != terms)
+            parts.append(QuestionPart(terms, others))
+            words = words[length:]
         return parts
 
     def _terms(self, text: str) -> list[tuple[str, str]]:
@@ -180,32 +214,23 @@ class Analyzer:
     def _ignored(self) -> frozenset[str]:
         return _stop_words().get(self.language, frozenset())
 
-    @cached_property
-    def _longest(self) -> int:
-        return max(map(len, self._entries))
 
-    @cached_property
-    def _entries(self) -> dict[tuple[str, ...], tuple[Alternative, ...]]:
-        """What may stand for a sequence of terms, of all rows of the table that hold it."""
-        entries: dict[tuple[str, ...], dict[tuple[str, ...], float]] = {}
-        for row in _table("equivalents.tsv"):
-            equal, narrower = (self._phrases(row[name]) for name in ("terms", "narrower"))
-            for phrase in equal:
-                weights = entries.setdefault(phrase, {})
-                for other, weight in (
-                    *((one, EQUAL) for one in equal),
-                    *((one, NARROWER) for one in narrower),
-                ):
-                    if other != phrase:
-                        weights[other] = max(weight, weights.get(other, 0.0))
-        return {
-            phrase: tuple(Alternative(terms, weight) for terms, weight in weights.items())
-            for phrase, weights in entries.items()
-        }
-
-    def _phrases(self, cell: str) -> list[tuple[str, ...]]:
-        each = (tuple(self.terms(one)) for one in cell.split(";"))
-        return list(dict.fromkeys(filter(None, each)))
+@cache
+def _equivalents(language: str, asked: str) -> dict[tuple[str, ...], tuple[Alternative, ...]]:
+    """What may stand in texts of a ``language`` for a sequence of terms of a question ``asked`` in
+    one, of all rows of the table that hold it."""
+    entries: dict[tuple[str, ...], dict[tuple[str, ...], str]] = {}
+    for row in _table("equivalents.tsv"):
+        phrases, narrower = row["terms"].split(";"), row["narrower"].split(";")
+        kinds = dict.fromkeys(map(analyzer(language).phrase, narrower), row["kind"] or "narrower")
+        kinds |= dict.fromkeys(map(analyzer(language).phrase, phrases), "equal")
+        for key in map(analyzer(asked).phrase, phrases):
+            of_key = entries.setdefault(key, {})
+            entries[key] = of_key | kinds | {t: k for t, k in of_key.items() if k == "equal"}
+    return {
+        phrase: tuple(Alternative(terms, kind) for terms, kind in kinds.items() if terms)
+        for phrase, kinds in entries.items()
+    }
 
 
 @cache

@@ -141,9 +141,13 @@ def line_text(sentence: Sentence, protocol: Protocol) -> str:
     return f"[{line_date(sentence.time, protocol)}] {one_line(sentence.text)}"
 
 
+_DATE = re.compile(rf"\[(?:{LINE_DATE}(?: to {LINE_DATE})?\] |[^\]]*\]?$)")
+"""The date or dates of a line, or what a cut left of them."""
+
+
 def without_date(line: str) -> str:
-    """A context line without its date."""
-    return line.partition("] ")[2]
+    """A context line without its date or dates, where it has any."""
+    return line[match.end() :] if (match := _DATE.match(line)) else line
 
 
 def body(line: ContextLine) -> str:
@@ -197,6 +201,7 @@ def context_lines(
             entry.sentence.id,
             _clean(line_text(entry.sentence, protocol), control),
             title=_clean(entry.sentence.title),
+            section=_clean(entry.sentence.section),
         )
         for entry in selection.kept
     )

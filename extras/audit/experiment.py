@@ -20,7 +20,6 @@ from midchart.core.errors import SpecError, WorkFailed
 from midchart.core.interfaces import read_each
 from midchart.core.options import Count, Options, ReceivedPath
 from midchart.core.provenance import digest, now
-from midchart.core.readers.extractive import bare
 from midchart.core.runs.answering import case_of
 from midchart.core.runs.declared import Conclusion
 from midchart.core.runs.directory import RunDirectory
@@ -31,7 +30,7 @@ from midchart.core.runs.schemas import blank, entry_text
 from midchart.core.storage.rows import RowStore, Schema
 from midchart.core.text import count_tokens
 from midchart.core.text.evidence import LEAST_SHOWN, band_of, contained, covered, locate
-from midchart.core.text.prompt import build_prompt, frame_of
+from midchart.core.text.prompt import build_prompt, frame_of, without_date
 from midchart.core.text.refusals import is_refusal
 from midchart.core.types import Budget, Cohort, Gold, Instruction, Span, Verdict
 from midchart.extras.audit import cards, changes, tables
@@ -262,7 +261,7 @@ def _predicted(job: Job, question: Question, sample: Sample, row: Row) -> Row:
         return {"documented_predicted": False}
     sources = set(answer.sources)
     spans = [one.sentence.span for one in selection.kept if one.sentence.id in sources]
-    spans = spans or list(locate(record, [bare(answer.text)], job.protocol).spans)
+    spans = spans or list(locate(record, [without_date(answer.text)], job.protocol).spans)
     columns = {
         step: "kept" if step == "prompt" else f"{step}_kept" for step in tables.LOCATED_STEPS
     }
@@ -272,7 +271,7 @@ def _predicted(job: Job, question: Question, sample: Sample, row: Row) -> Row:
         for step, column in columns.items()
         if row[column] is not None and spans
     }
-    gold = Gold(asked.id, bare(answer.text))
+    gold = Gold(asked.id, without_date(answer.text))
     judged = _judged(job, replace(question, gold=gold), sample)
     return {**predicted, "documented_predicted": True, "judged_predicted": judged}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from midchart.core.embedding.embedder import shared
+from midchart.core.embedding.embedder import MINILM, shared
 from midchart.core.protocol import Protocol
 from midchart.extras.lab.certain import FIELDS, FORMAT, Calibration, CalibrationQuestion
 
@@ -45,7 +45,7 @@ def calibration_file(
     calibration: Calibration = {
         "format": FORMAT,
         "cohort": "drawn",
-        "model": shared().id,
+        "model": shared(MINILM).id,
         "protocol": {field: getattr(protocol, field) for field in FIELDS},
         "questions": drawn_questions(30) if questions is None else questions,
     }

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from midchart.core import config as core_settings
 from midchart.core.arms import ARMS
 from midchart.core.arms.base import Candidates, candidates
-from midchart.core.embedding.embedder import shared
+from midchart.core.embedding.embedder import MINILM, shared
 from midchart.core.errors import InputError
 from midchart.core.protocol import Protocol, parse
 from midchart.core.text import count_tokens, event_text, sentences, words
@@ -313,7 +313,7 @@ def pool_of(record: Record, arm) -> Candidates:
 
 
 def plain_dense_cosines(scored: list[str], question: str) -> list[float]:
-    rows = shared().embed([*scored, question])
+    rows = shared(MINILM).embed([*scored, question])
     return [round(float(row @ rows[-1]), 6) for row in rows[:-1]]
 
 

@@ -10,7 +10,6 @@ from scipy.stats import rankdata
 
 from midchart.core.arms import ARMS
 from midchart.core.arms.mmr import greedy
-from midchart.core.arms.semantic import SentenceVectors
 from midchart.core.protocol import Protocol
 from midchart.core.stats.ranking import ranks
 from midchart.core.types import Budget, Instruction
@@ -83,9 +82,9 @@ def test_mmr_selection_equals_the_reference(seed, n, k):
     # Of its own direction: as near to two rows as their mean is, rounding alone would choose.
     question = rng.normal(size=16).astype(np.float32)
     relevance = (rows @ question).astype(np.float64)
-    picks, values = greedy(relevance, SentenceVectors(rows, row_of), k)
+    picks, values = greedy(relevance[row_of], rows[row_of], k)
     assert picks.tolist() == plain_mmr.greedy(relevance[row_of], rows[row_of], k)
     assert len(values) == min(k, n)
     drawn = rng.random(n)
-    picks, _ = greedy(relevance, SentenceVectors(rows, row_of), k, draw=lambda: drawn)
+    picks, _ = greedy(relevance[row_of], rows[row_of], k, draw=lambda: drawn)
     assert picks.tolist() == plain_mmr.greedy(relevance[row_of], rows[row_of], k, drawn=drawn)

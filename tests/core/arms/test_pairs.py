@@ -124,11 +124,11 @@ def test_without_one_entailment_label_the_model_is_refused(
 def test_a_pair_is_scored_once_and_its_order_counts(place):
     scorer = PairScorer(RELEVANCE)
     first = scorer.outputs([*PAIRS, *PAIRS, ("no   fever\n", "a plan")])
-    assert scorer.scored == len(PAIRS)
+    assert scorer.once.made == len(PAIRS)
     assert (first[: len(PAIRS)] == first[len(PAIRS) : 2 * len(PAIRS)]).all()
     assert (first[-1] == first[PAIRS.index(("no fever", "a plan"))]).all(), "white space is folded"
     again = PairScorer(RELEVANCE)
-    assert (again.outputs(PAIRS[::-1]) == first[: len(PAIRS)][::-1]).all() and again.scored == 0
+    assert (again.outputs(PAIRS[::-1]) == first[: len(PAIRS)][::-1]).all() and again.once.made == 0
     assert [p.name for p in (place / "cache" / "pairs").iterdir()] == [
         scorer.id.replace("@", "-").replace("/", "-")
     ]

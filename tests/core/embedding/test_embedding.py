@@ -10,7 +10,7 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from midchart.core.embedding.embedder import Embedder, shared
+from midchart.core.embedding.embedder import MINILM, Embedder, shared
 from midchart.core.storage.vectors import Once
 
 ROOT = Path(__file__).parents[3]
@@ -36,11 +36,11 @@ def test_vectors_have_unit_length_and_equal_texts_are_equal(embedder):
 
 def test_a_text_is_encoded_once(embedder):
     embedder.embed(TEXTS)
-    before = embedder.encoded
+    before = embedder.once.made
     embedder.embed([*TEXTS, "no fever"])
-    assert embedder.encoded == before
+    assert embedder.once.made == before
     embedder.embed([*TEXTS, "a new text", "a new text"])
-    assert embedder.encoded == before + 1
+    assert embedder.once.made == before + 1
 
 
 def test_a_vector_hardly_depends_on_its_batch(embedder, tmp_path):
@@ -55,17 +55,17 @@ def test_a_vector_hardly_depends_on_its_batch(embedder, tmp_path):
 @pytest.mark.slow
 def test_a_second_process_encodes_nothing_loads_no_model_and_asks_no_network(tmp_path, monkeypatch):
     monkeypatch.setenv("MIDCHART_CACHE", str(tmp_path))
-    first = shared()
+    first = shared(MINILM)
     expected = first.embed(TEXTS)
-    assert first.encoded == 4
+    assert first.once.made == 4
     code = (
         "import socket, sys\n"
         "def refuse(*a, **k): raise SystemExit('network!')\n"
         "socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse\n"
-        "from midchart.core.embedding.embedder import shared\n"
+        "from midchart.core.embedding.embedder import MINILM, shared\n"
         "from tests.core.embedding.test_embedding import TEXTS\n"
-        "e = shared(); v = e.embed(TEXTS)\n"
-        "print(e.encoded, 'torch' in sys.modules, v.astype('f8').sum())"
+        "e = shared(MINILM); v = e.embed(TEXTS)\n"
+        "print(e.once.made, 'torch' in sys.modules, v.astype('f8').sum())"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True

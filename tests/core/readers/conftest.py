@@ -25,4 +25,4 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("OMP_NUM_THREADS", "1")
         yield folder
     torch.set_num_threads(threads)
-    local_engine._engines.clear()
+    local_engine._engine.cache_clear()

@@ -11,7 +11,6 @@ from midchart.core.protocol import parse
 from midchart.core.readers import READERS
 from midchart.core.readers.gguf import Gguf
 from midchart.core.text.prompt import (
-    NOT_DOCUMENTED,
     SYSTEM,
     build_prompt,
     was_cut,
@@ -119,19 +118,6 @@ def test_a_real_server_gives_its_answers_by_the_model_s_own_template(folder: Pat
         assert answers[i].ended == expected[i].ended
         # The server reads the rendered text that the reader reads here, token for token.
         assert answers[i].prompt_tokens == prompts[i].tokens
-
-
-def test_a_quote_is_a_line_with_its_source_or_that_none_answers() -> None:
-    reader = built(quote=True)
-    for number in range(5):
-        asked = prompt(number, reader)
-        answer = reader.read(asked)
-        assert answer.quotes and answer.ended == "stop"
-        if answer.text != NOT_DOCUMENTED:
-            (source,) = answer.sources
-            line = next(line.text for line in asked.context if line.sentence_id == source)
-            date, text = line[1:11], line[13:]
-            assert answer.text.endswith(f" [{date}]") and text.startswith(answer.text[:-13])
 
 
 @pytest.mark.parametrize("choose", ["letter", "likelihood"])

@@ -35,6 +35,10 @@ def test_texts_are_folded(text, result):
         ("german", "Der Patient hat Allergien", ["allergi"]),
         ("french", "les œdèmes", ["oedem"]),
         ("english", "アナフィ", ["アナ", "ナフ", "フィ"]),
+        ("english", "SystolicBP", ["systolicbp", "systol", "bp"]),
+        ("english", "HbA1c PROzac", ["hba1c", "prozac"]),
+        ("english", "Check up (procedure)", ["check"]),
+        ("english", "Thrombectomy", ["thrombectomi", "ectomi"]),
     ],
 )
 def test_terms(language, text, terms):
@@ -78,6 +82,9 @@ LINES = [
         ("Which water pill is taken?", 8),
         ("Which operations were done?", 9),
         ("What about 40.0 mg?", 8),
+        ("Welche Allergien hat der Patient?", 0),
+        ("Quelle est la tension artérielle ?", 3),
+        ("¿Fuma el paciente?", 1),
     ],
 )
 def test_a_question_finds_what_a_chart_writes_in_its_place(question, place):

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from midchart.core.judges.rules import failure_kind
 from midchart.core.judges.values import single_value, take_dates
 from midchart.core.protocol import Protocol
-from midchart.core.readers.extractive import bare
 from midchart.core.readers.small import lines_of, sourced
 from midchart.core.text import count_tokens
 from midchart.core.text.prompt import (
@@ -58,7 +57,7 @@ def test_what_a_line_says_of_time_and_text_is_read_back(moment, text, protocol):
         assert numbers == [moment.year, moment.month, moment.day]
     else:
         assert numbers == [moment.year, moment.month, moment.day, moment.hour, moment.minute]
-    assert without_date(line) == body(ContextLine("e0", line)) == bare(line) == plain_text
+    assert without_date(line) == body(ContextLine("e0", line)) == plain_text
     assert f"[{dated(line)}]" == line[: line.index("]") + 1]
     assert undated(quoted(plain_text, line)) == plain_text
     if moment is not None and plain_text:
