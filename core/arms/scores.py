@@ -109,11 +109,11 @@ def _scores(
         picks, _ = arm.rank(pool, instruction, budget.k)
         picked[pool.positions[picks]] = True
     ids = {item.sentence.id for item in arm.select(record, instruction, budget).kept}
-    kept = np.array([sentence.id in ids for sentence in everything.sentences], dtype=bool)
+    in_selection = np.array([sentence.id in ids for sentence in everything.sentences], dtype=bool)
     threshold: float | None = None
     if picked.any() and not np.isnan(values[picked]).any():
         least = float(values[picked].min())
         beaten = values[~picked & ~np.isnan(values)]
         # Only then is the lowest selected score a threshold: no other sentence scores higher.
         threshold = least if not (beaten > least).any() else None
-    return ArmScores(name, values, picked, kept, threshold)
+    return ArmScores(name, values, picked, in_selection, threshold)

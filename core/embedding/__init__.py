@@ -1,4 +1,4 @@
-"""Text as vectors: the MiniLM encoder, and embeddings that are made once ever.
+"""Text as vectors: the MiniLM encoder, and embeddings that are build_cached once ever.
 
 Importing this loads no model library; an :class:`Embedder` loads one only when it meets a text
 whose vector is not on disk.
@@ -41,7 +41,7 @@ def shared_by_place(build: Callable[[str], T]) -> Callable[[str], T]:
     """
 
     @cache
-    def made(name: str, folder: Path, cache_folder: Path) -> T:
+    def build_cached(name: str, folder: Path, cache_folder: Path) -> T:
         return build(name)
 
-    return lambda name: made(name, locate(name).folder, settings.cache_folder())
+    return lambda name: build_cached(name, locate(name).folder, settings.cache_folder())

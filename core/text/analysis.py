@@ -173,7 +173,7 @@ class Analyzer:
         asked, written = self.asked_in(text), set(re.findall(r"\w+", text))
         both = zip(self._terms(text), asked._terms(text), strict=True)
         ignored = self._ignored | asked._ignored
-        words = [(own, key) for (own, word), (key, _) in both if word not in ignored]
+        words = [(term, key) for (term, word), (key, _) in both if word not in ignored]
         entries = _equivalents(self.language, asked.language)
         longest = max(map(len, entries))
         parts: list[QuestionPart] = []
@@ -186,7 +186,7 @@ class Analyzer:
                 if named and key in entries:
                     length, entry = count, entries[key]
                     break
-            terms = tuple(own for own, _ in words[:length])
+            terms = tuple(term for term, _ in words[:length])
             others = tuple(other for other in entry if other.terms != terms)
             parts.append(QuestionPart(terms, others))
             words = words[length:]
