@@ -49,27 +49,24 @@ _ENCRYPTED = 0x01 | 0x20 | 0x40
 _DAMAGED_ZIP = (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, zlib.error, struct.error)
 _DAMAGED_GZIP = (EOFError, zlib.error, gzip.BadGzipFile)
 DAMAGED = "is damaged or no gzip file"
+_LINK_OUT = ("is a link out of its folder", "copy the file itself there")
+_NO_FILE = ("is a pipe, socket or device", "move it out of the cohort")
+_FOLDER = ("is a folder where a file should be", "move it out of the cohort")
 _REASONS = {
     errno.ENOENT: ("there is no such file", "check the path"),
     errno.EACCES: ("may not be read", "give yourself read permission"),
     errno.EPERM: ("may not be read", "give yourself read permission"),
     errno.ELOOP: ("is a symbolic link that leads in a circle", "remove or repair the link"),
-    errno.EISDIR: ("is a folder where a file should be", "move it out of the cohort"),
-    errno.EXDEV: ("is a link out of its folder", "copy the file itself there"),
-    errno.ENODEV: ("is a pipe, socket or device", "move it out of the cohort"),
-    errno.ENXIO: ("is a pipe, socket or device", "move it out of the cohort"),
-    errno.ETIME: (OVER_LIMIT, "split it"),
+    errno.EISDIR: _FOLDER,
+    errno.ENXIO: _NO_FILE,
 }
-_NOT_OPENED = {
-    DAMAGED,
-    *(_REASONS[n][0] for n in (errno.EXDEV, errno.ENODEV, errno.EISDIR, errno.ETIME)),
-}
+_NOT_OPENED = {DAMAGED, OVER_LIMIT, _LINK_OUT[0], _NO_FILE[0], _FOLDER[0]}
 """Of what is damaged, or may not be opened as a cohort's file."""
 
 
 def watched(name: str, bytes: int) -> bool:
-    """Whether a confined process may read a file, or a record; it sets this. One that may not is
-    over a limit (ETIME)."""
+    """Whether a confined process may read a file, or a record, or it is over a limit; the process
+    sets this."""
     return True
 
 
@@ -214,21 +211,18 @@ class Source:
         return [Source(self._path, self.root, name) for name in visible]
 
     def _regular(self) -> BinaryIO:
-        """The file on the disk, opened for reading; nothing waits for a pipe's writer.
-
-        Raises OSError: EXDEV for a link out of the file's folder, ENODEV or EISDIR for another kind
-        of file, ETIME where a confined process may not read it.
-        """
+        """The file on the disk, opened for reading; nothing waits for a pipe's writer. Raises
+        OSError, and DataError where it is not to be read."""
         if self.leads_out():
-            raise OSError(errno.EXDEV, "a link out of its folder")
+            raise DataError(self.name, None, *_LINK_OUT)
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
         file = open(self._path, "rb", opener=lambda at, _: os.open(at, flags))  # noqa: SIM115
         state = os.fstat(file.fileno())
-        code = 0 if stat.S_ISREG(state.st_mode) else errno.ENODEV
-        if code or not watched(str(self._path), state.st_size):
-            file.close()
-            raise OSError(code or errno.ETIME, "not a regular file, or over a limit")
-        return file
+        is_regular = stat.S_ISREG(state.st_mode)
+        if is_regular and watched(str(self._path), state.st_size):
+            return file
+        file.close()
+        raise DataError(self.name, None, *((OVER_LIMIT, "split it") if is_regular else _NO_FILE))
 
     @contextmanager
     def packed(self) -> Generator[IO[bytes]]:
