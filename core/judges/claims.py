@@ -25,11 +25,12 @@ FORMS = {name: re.compile("".join(parts)) for name, parts in WORDS["forms"].item
 
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 _POWER = re.compile(
-    r"\s*(?:[x×*·]\s*)?\b10\s*(?:\^|\*\*?|e)?\s*([⁰¹²³⁴⁵⁶⁷⁸⁹]+|(?<=[\^*e])\d+)", re.IGNORECASE
+    r"\s*(?:[x×*·]\s*|\b)10\s*(?:\^|\*\*?|e)?\s*([⁰¹²³⁴⁵⁶⁷⁸⁹]+|(?<=[\^*e])\d+)", re.IGNORECASE
 )
-_NUMBERS = {
+_NAMES = {
     word: str(number) for number, words in enumerate(WORDS["numbers"]) for word in words.split()
-}
+} | {brand: drug for drug, *brands in map(str.split, WORDS["brands"]) for brand in brands}
+"""Words of numbers, and brands of drugs, by which others stand in a plain text."""
 _REWRITTEN = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -38,6 +39,12 @@ _REWRITTEN = tuple(
         (r"(?<=\d),(?=\d{3}\b)", ""),
         (r"(?<=\d)\.\s+(?=\d{1,2}\b(?!\.))", "."),
         (r"(?<=\d)(?:st|nd|rd|th)\b", ""),
+        (r"\b(\d+)(?: and a half\b| 1/2\b)", r"\1.5"),
+        (r"\bhalf(?: an?)? (?=[a-z]+\b)|(?<![\d./])1/2(?![\d/])", "0.5 "),
+        (r"\b(\d{2,3}) over (\d{2,3})\b", r"\1/\2"),
+        (r"\bsystolic\D{0,25}(\d{2,3})\b\D{1,30}diastolic\D{0,25}(\d{2,3})\b", r"\1/\2"),
+        (r"(\bfrom\b[^.;]{1,40}?) (?:up|down) to\b", r"\1 to"),
+        (r"\bppd\b", "packs per day"),
         (r"\btwice\b", "2 times"),
         (r"\bthrice\b", "3 times"),
         (r"\bn't\b|(?<=\w)n't\b", " not"),
@@ -56,12 +63,15 @@ def _repaired(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """A text in lower case with one form of numbers, apostrophes, hyphens and powers of ten."""
+    """A text in lower case with one form of numbers, apostrophes, hyphens and powers of ten, and
+    with generic names of drugs."""
+    text = text.replace("½", " 1/2")
     text = _POWER.sub(lambda m: f" 10^{m[1].translate(_SUPERSCRIPTS)}", _repaired(text))
     text = unicodedata.normalize("NFKC", text).lower().replace("’", "'").replace("can't", "cannot")
+    text = re.sub(r"[^\W\d_]+", lambda m: _NAMES.get(m[0], m[0]), text)
     for pattern, replacement in _REWRITTEN:
         text = pattern.sub(replacement, text)
-    return re.sub(r"[^\W\d_]+", lambda m: _NUMBERS.get(m[0], m[0]), text)
+    return text
 
 
 # Clauses.
@@ -133,9 +143,15 @@ STATES: dict[tuple[str, str], re.Pattern[str]] = {
 _RATIO = re.compile(r"(?<![\d/.-])(\d{2,3})\s?/\s?(\d{2,3})(?![\d/])")
 _COMPARED = re.compile(
     r"(?:(?P<below><=?|≤|(?:less|fewer|lower|smaller) than|under|below|at most|up to)"
-    r"|>=?|≥|(?:more|greater|higher) than|over|above|at least)\s*\Z"
+    r"|(?P<above>>=?|≥|(?:more|greater|higher) than|over|above|at least|exceed\w*|in excess of)"
+    r"|~|about|approximately|approx\.?|around|roughly|nearly|almost|circa)\s*\Z"
+)
+_OR_MORE = re.compile(
+    r"\s*(?:\+|(?:or|and) (?:(?P<below>less|fewer|lower|below)|more|greater|higher|above)\b)"
 )
 _ITEM = re.compile(r"[^\W\d_]{2,}")
+ABOUT = 0.03
+"""Largest relative difference of an amount from another that it is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +172,16 @@ class StatedClaim:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A quantity and what it is compared by: "=", "<" or ">"."""
+    """A quantity and what it is compared by: "=", "<", ">", or "~" for about."""
 
     quantity: Quantity
     compared: str
 
     def says(self, other: Amount, item: str = "") -> bool:
-        """Whether this is the same amount of ``item``, with the same comparison."""
+        """Whether this is the same amount of ``item``, with the same comparison; about an amount
+        is within 3 % of it."""
+        if "~" in (signs := self.compared + other.compared) and not set(signs) & set("<>"):
+            return self.quantity.says(other.quantity, item, ABOUT)
         return self.compared == other.compared and self.quantity.says(other.quantity, item)
 
 
@@ -216,7 +235,10 @@ def _claims(text: str) -> Iterator[StatedClaim]:
         end = 0
         for quantity, start, stop in quantity_places(rest):
             compared = _COMPARED.search(rest[end:start])
-            sign = "=" if compared is None else "<" if compared["below"] else ">"
+            after = _OR_MORE.match(rest, stop)
+            sign = "=" if compared is None else "<" if compared["below"] else "~"
+            if after or (compared and compared["above"]):
+                sign = "<" if after and after["below"] else ">"
             item = tuple(_ITEM.findall(FORMS["before"].sub(" ", rest[end:start])))
             yield claim("amount", Amount(quantity, sign), start, item)
             end = stop

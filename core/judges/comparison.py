@@ -26,18 +26,20 @@ from midchart.core.judges.claims import (
     statement,
 )
 from midchart.core.judges.exact import answer_polarity, reference_polarity
-from midchart.core.judges.values import Day, quantity_places, take_dates
+from midchart.core.judges.values import quantity_places, take_dates
 from midchart.core.text.analysis import EQUAL, analyzer, folded
 
 _ENGLISH = analyzer("english")
 _FUNCTION = frozenset(WORDS["function_words"].split())
 """Words that state nothing of an answer."""
-_POWER_OF_TEN = re.compile(r"[<>≤≥~]?\s*\b10\s*(?:\^\s*\d+|[⁰¹²³⁴⁵⁶⁷⁸⁹]+)(?:\s*[a-zA-Z/]+)?")
 _ABOUT = 0.8
 """Share of a yes-or-no question's parts that an answer without yes or no repeats."""
+_AS_OFTEN = 0.1
+"""Relative difference of two frequencies that are the same: every 8 weeks, every 2 months."""
 _LONGEST_ITEM = 3
 """Words of an item of a list."""
 _INITIALS = re.compile(r"\b((?:[a-z]\.\s*)+)([a-z]{3,})")
+_RANGE = re.compile(r"\d\s*(?:-|to|and|bis|à)\s*\d")
 _YEAR = re.compile(r"(?:18|19|20)\d\d")
 _WORD = re.compile(r"\d+(?:\.\d+)?|[^\W\d_][^\W_]*")
 
@@ -53,6 +55,7 @@ class Comparison:
 
 _UNDECIDED = Comparison(None, "")
 AGREES = "states the value"
+_FOUND = {"positive", "not negative"}
 
 
 def _no(reason: str) -> Comparison:
@@ -81,8 +84,7 @@ def core(reference: str, question: str) -> str:
     """A reference without its additions, where that leaves more than the question states.
 
     Of a yes or no that a question asks for, all else is an addition. Where the reference begins
-    with a value, the circumstances after it are; where it names something else first and no value
-    is asked for, the values are.
+    with a value, the circumstances after it are; where it names something else first, the values.
     """
     polarity = reference_polarity(reference)
     if polarity and FORMS["yes_or_no"].match(plain(question)):
@@ -90,7 +92,7 @@ def core(reference: str, question: str) -> str:
     words = frozenset(content(question)) | _equivalents(question)
     rest = FORMS["addition"].sub(" ", reference).strip(" ,;")
     rest = rest if set(content(rest)) - words else reference
-    if FORMS["value_asked"].search(plain(question)) or not _left(statement(rest).plain, words):
+    if not _left(statement(rest).plain, words):
         return rest
     _, undated = take_dates(rest)
     _, start, end = next(iter(quantity_places(undated)), (None, len(rest), 0))
@@ -102,7 +104,6 @@ def core(reference: str, question: str) -> str:
 
 def without_amounts(text: str) -> str:
     """A text without its numbers with units, and what they are compared by."""
-    text = _POWER_OF_TEN.sub(" ", text)
     for quantity, start, end in reversed(quantity_places(text)):
         if quantity.unit:
             text = f"{text[:start].rstrip(' <>=≤≥')} {text[end:]}"
@@ -198,8 +199,6 @@ def _amounts(case: _Case) -> Comparison:
         return [one for one in amounts if not _among(one, known, case.item)]
 
     expected = new(case.reference)
-    if not expected and not case.left and not case.reference.dates:
-        expected = new(case.full)
     claims = _about(case, case.current("amount"))
     stated: list[Amount] = [claim.value for claim in claims]
     if not expected:
@@ -211,12 +210,11 @@ def _amounts(case: _Case) -> Comparison:
         ]
         agrees = any(_among(one, contrary, case.item) for one in added)
         return _no("another value") if contrary and not agrees else _UNDECIDED
-    years = {str(day.year) for day in case.answer.dates}
+    years = {day.year for day in case.answer.dates}
     missing = [
         one
-        for one in expected
-        if not _among(one, stated, case.item)
-        and not (not one.quantity.unit and str(one.quantity.bare) in years)
+        for one in ([] if _in_range(case, expected, stated) else expected)
+        if not _among(one, stated, case.item) and not (_is_year(one) and one.quantity.bare in years)
     ]
     required = bool(FORMS["value_asked"].search(case.asked)) or not case.left
     others = [
@@ -231,13 +229,7 @@ def _amounts(case: _Case) -> Comparison:
             for other in others
             for one in missing
         )
-        denied = [claim.value for claim in case.answer.values("amount", asserted=False)]
-        earlier = [claim.value for claim in case.answer.values("amount", before=True)]
-        if (
-            required
-            or comparable
-            or any(_among(one, denied + earlier, case.item) for one in missing)
-        ):
+        if required or comparable:
             return _no("another value" if others else "the value is missing")
         return _UNDECIDED
     units = {one.quantity.unit for one in expected} | {""}
@@ -249,6 +241,19 @@ def _amounts(case: _Case) -> Comparison:
     if rivals and re.search(r"\bor\b|\boder\b|\bou\b", case.answer.plain):
         return _no("alternatives")
     return Comparison(True, AGREES) if required else _UNDECIDED
+
+
+def _in_range(case: _Case, expected: Sequence[Amount], stated: Sequence[Amount]) -> bool:
+    """Whether an answer that is approximate, or to a question about what is, has an amount between
+    both ends of the reference's range, in their unit."""
+    approximate = FORMS["about"].search(f"{case.asked} {case.answer.plain}")
+    if not approximate or len(expected) != 2 or not _RANGE.search(case.reference.plain):
+        return False
+    low, high = (one.quantity for one in expected)
+    return any(
+        low.bare <= one.quantity.bare <= high.bare and one.quantity.unit in ("", high.unit)
+        for one in stated
+    )
 
 
 def _is_year(amount: Amount) -> bool:
@@ -282,20 +287,16 @@ def _ratios(case: _Case) -> Comparison:
 
 def _frequencies(case: _Case) -> Comparison:
     expected, stated = (
-        {round(float(str(claim.value)), 3) for claim in claims}
+        [float(claim.value) for claim in claims]
         for claims in (case.reference.values("frequency"), case.current("frequency"))
     )
     how_often = bool(FORMS["how_often"].search(case.asked))
     if not expected or (not stated and not how_often):
         return _UNDECIDED
-    if not expected & stated:
+    if not any(abs(one - other) <= _AS_OFTEN * one for one in expected for other in stated):
         return _no("another frequency")
     alone = not case.reference.values("amount") and not case.left
     return Comparison(True, AGREES) if how_often or alone else _UNDECIDED
-
-
-def _same_month(one: Day, other: Day) -> bool:
-    return (one.year, one.month) == (other.year, other.month)
 
 
 def _dates(case: _Case) -> Comparison:
@@ -309,12 +310,9 @@ def _dates(case: _Case) -> Comparison:
         return _UNDECIDED
     if expected and (when or alone):
         held = [any(one.says(day) for one in stated) for day in expected]
-        if all(held) or (when and any(held)):
-            return Comparison(True, AGREES)
-        coarser = any(day.says(one) for one in stated for day in expected)
-        return _UNDECIDED if coarser else _no("another date")
-    known = [*case.full.dates, *case.question.dates]
-    same = any(_same_month(one, day) for one in stated for day in known)
+        return Comparison(True, AGREES) if all(held) else _no("another date")
+    known = {(day.year, day.month) for day in (*case.full.dates, *case.question.dates)}
+    same = any((day.year, day.month) in known for day in stated)
     return _UNDECIDED if same or case.past else _no("another date")
 
 
@@ -326,27 +324,27 @@ def _states(case: _Case) -> Comparison:
         answered = stated.get(group, set[str]())
         if not answered:
             continue
-        if states & answered:
-            agrees = True
-        elif not _opposite(group, states, answered):
+        if not (states & answered or _opposite(group, states, answered)):
             return _no(f"another state ({group})")
-        else:
-            agrees = True
+        agrees = True
     if _of_another_state(case):
         return _no("stated of another")
-    rest = case.reference.plain
-    for pattern in STATES.values():
-        rest = pattern.sub(" ", rest)
-    complete = expected.keys() <= stated.keys() and not _left(rest, case.words)
+    complete = expected.keys() <= stated.keys()
+    complete = complete and not _left(_without_states(case.reference.plain), case.words)
     return Comparison(True, "states the state") if agrees and complete else _UNDECIDED
+
+
+def _without_states(text: str) -> str:
+    for pattern in STATES.values():
+        text = pattern.sub(" ", text)
+    return text
 
 
 def _of_another_state(case: _Case) -> bool:
     """Whether the answer names what the reference does only with another state than the asked one:
     "lisinopril was continued and metformin stopped" for what was stopped."""
     asked: dict[str, str] = dict(claim.value for claim in case.question.values("state"))
-    item_asked = re.match(r"\W*(?:which|what|who|name|list)\b", case.asked)
-    if not (item_asked and asked and case.left):
+    if not (asked and case.left):
         return False
     same = other = False
     for part in re.split(r"[.;,]\s|\b(?:and|but|while)\b", case.answer.plain):
@@ -383,9 +381,10 @@ def _polarity(case: _Case, reference: str, answer: str) -> Comparison:
     asserted, denied = _poles(case.answer.plain)
     if expected and answered:
         return Comparison(expected == answered, f"{expected} expected, {answered} said")
-    if expected and not FORMS["yes_or_no"].match(case.asked):
-        return _UNDECIDED
     topic = case.words
+    result = _by_group(case, case.answer).get("result", set[str]())
+    if expected and result and topic & (asserted | denied):
+        return Comparison(bool(result & _FOUND) == (expected == "yes"), f"{expected} expected")
     asked = dict(claim.value for claim in case.question.values("state"))
     states = dict(claim.value for claim in case.answer.values("state"))
     if expected and asked.keys() & states.keys():
@@ -397,8 +396,6 @@ def _polarity(case: _Case, reference: str, answer: str) -> Comparison:
         held, ruled_out = _poles(case.reference.plain)
         if ruled_out and not held - topic:
             return Comparison(answered == "no", f"{answered} said of a denial")
-        if answered == "no" and not ruled_out and topic & held:
-            return _no("no said of an assertion")
     return _UNDECIDED
 
 
@@ -444,16 +441,14 @@ def _denials(case: _Case) -> Comparison:
 def _items(case: _Case) -> Comparison:
     """Items of a list, of which the answer has some and lacks others."""
     stated = case.words | {"yes", "no"}
-    parts = [
-        frozenset(content(part)) - stated
-        for part in FORMS["items"].split(case.reference.plain)
-        if not any(pattern.search(part) for pattern in STATES.values())
-    ]
+    reference = _without_states(case.reference.plain)
+    parts = (frozenset(content(part)) - stated for part in FORMS["items"].split(reference))
     items = [part for part in parts if part]
     held = frozenset(content(with_equivalents(case.reference.plain, case.answer.plain)))
     missing = [item for item in items if not item & held]
     listed = all(len(item) <= _LONGEST_ITEM for item in items)
-    if listed and len(items) > 1 and 0 < len(missing) < len(items):
+    enumerated = FORMS["enumerated"].search(f"{case.asked} {reference}")
+    if listed and enumerated and 0 < len(missing) < len(items):
         return _no("an item is missing")
     answered = [set(content(part)) - stated for part in FORMS["items"].split(case.answer.plain)]
     others = [part for part in answered if part and not part & frozenset().union(*items)]
@@ -478,11 +473,20 @@ def with_equivalents(reference: str, answer: str) -> str:
     return f"{answer} {' '.join(same)}" if same else answer
 
 
-def current_words(question: str, answer: str) -> str:
-    """The plain clauses of an answer that assert something of now, all where none does or the
-    question denies something, whose words an answer repeats."""
+def of_patient(case: str, answer: str) -> str:
+    """An answer without its clauses about relatives, unless question or reference is about any."""
+    relative = FORMS["relative"]
+    if relative.search(plain(case)) or not relative.search(answer.lower()):
+        return answer
+    parts = filter(None, FORMS["clause"].split(answer))
+    return " ; ".join(part for part in parts if not relative.search(part.lower()))
+
+
+def current_words(question: str, reference: str, answer: str) -> str:
+    """The plain clauses of an answer that assert something of now, all where none does or where
+    question or reference deny something, whose words an answer repeats."""
     text = plain(answer)
-    if _denies(plain(question)):
+    if _denies(plain(question)) or _denies(plain(reference)):
         return text
     past = bool(FORMS["past_asked"].search(plain(question)))
     parts = [*clauses(text)]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
+from itertools import pairwise
 from math import exp, log1p
 from typing import Annotated, Any
 
@@ -28,8 +29,8 @@ from midchart.core.judges.comparison import (
     core,
     current_words,
     expanded,
+    of_patient,
     with_equivalents,
-    without_amounts,
 )
 from midchart.core.judges.exact import reference_polarity
 from midchart.core.judges.rules import texts_of
@@ -43,7 +44,7 @@ from midchart.core.weights import MINILM, locate
 FEATURES = ("overlap", "other_numbers", "cosine", "cosine_gain", "length")
 """Of an answer, in the order of the coefficients; :func:`features` says what they are."""
 _SHORT_FORM = re.compile(r"(?<=\w )\(([A-Z][\w-]*[A-Z][\w-]*)\)")
-_SIMILAR = 0.75
+_SIMILAR = 0.66
 """Ratio of two words' equal characters from which on one counts for the other, in part."""
 
 
@@ -95,8 +96,23 @@ def recall(question: str, reference: str, answer: str) -> float:
     """The share of the reference's words and numbers that an answer has, without those of the
     question unless no other is left; a word of similar spelling counts in part."""
     asked, expected = frozenset(content(question)), frozenset(content(reference))
-    held, new = frozenset(content(answer)), expected - asked or expected
+    held, new = frozenset(content(answer)), expected - asked - {"no", "not"} or expected
     return sum(_similarity(word, held) for word in new) / max(1, len(new))
+
+
+def other_modifier(case: Case, answer: str) -> str:
+    """The word that an answer, which has all else that a reference says, has in place of one of its
+    modifiers: "lower" in "left lower lobe" for the left upper lobe; "" where there is none."""
+    asked, expected, held = map(content, case)
+    missing = {w for w in expected if w not in asked and not _similarity(w, frozenset(held))}
+    if len(missing) != 1 or not all(map(str.isalpha, missing)):
+        return ""
+    for modifier, head in pairwise(expected):
+        for word, other in pairwise(content(answer)):
+            replaced = modifier in missing and head == other and word.isalpha()
+            if replaced and word not in (*expected, *asked):
+                return word
+    return ""
 
 
 def _similarity(word: str, words: frozenset[str]) -> float:
@@ -206,25 +222,22 @@ def _stated(question: str, reference: str, answer: str) -> Case:
     """A case with what the reference and the answer state of now, without additions."""
     reference = expanded(reference, answer)
     short = core(reference, question)
-    text = current_words(question, expanded(answer, reference))
-    text = text if short == reference else without_amounts(text) or text
+    text = current_words(question, reference, expanded(answer, reference))
     return question, short, with_equivalents(short, text)
 
 
 def same_statement(question: str, first: str, second: str) -> bool:
-    """Whether two answers state the same: each of them is correct by the other, and both or
-    neither state a number. Raises MissingModel where MiniLM is not installed."""
-    if bool(quantities(first)) != bool(quantities(second)):
-        return False
-    for reference, answer in ((first, second), (second, first)):
+    """Whether two answers state the same: each of them is correct by the other, and both state as
+    many numbers. Raises MissingModel where MiniLM is not installed."""
+
+    def states(answer: str, reference: str) -> bool:
         verdict, undecided = by_claims(question, reference, answer)
-        if verdict is None:
-            correct = any(probability(row) >= 0.5 for row in feature_rows(undecided))
-        else:
-            correct = verdict.outcome == "correct"
-        if not correct:
-            return False
-    return True
+        if verdict:
+            return verdict.outcome == "correct"
+        return any(probability(row) >= 0.5 for row in feature_rows(undecided))
+
+    same = len(quantities(first)) == len(quantities(second))
+    return same and states(first, second) and states(second, first)
 
 
 def by_claims(question: str, reference: str, answer: str) -> tuple[Verdict | None, list[Case]]:
@@ -235,8 +248,9 @@ def by_claims(question: str, reference: str, answer: str) -> tuple[Verdict | Non
         correct = declines and is_refusal(reference)
         reason = "the answer declines" if declines else "the reference is a refusal"
         return Verdict("correct" if correct else "incorrect", declines, reason), []
+    answer = of_patient(f"{question} {reference}", answer)
     undecided: list[Case] = []
-    reason = ""
+    reason = "" if content(answer) else "about a relative"
     for one in alternatives(reference):
         comparison = compare(question, one, answer)
         if comparison.verdict:
@@ -244,8 +258,11 @@ def by_claims(question: str, reference: str, answer: str) -> tuple[Verdict | Non
         reason = reason or comparison.reason
         if comparison.verdict is None and content(one) and content(one) == content(answer):
             return Verdict("correct", False, "the same words"), []
-        if comparison.verdict is None and recall(*_stated(question, one, answer)):
-            undecided.append((question, one, answer))
+        if comparison.verdict is None and recall(*(case := _stated(question, one, answer))):
+            if other := other_modifier(case, answer):
+                reason = f"another modifier: {other}"
+            else:
+                undecided.append((question, one, answer))
     polarity = reference_polarity(reference)
     if not reason and polarity and core(reference, question).strip(" .").lower() == polarity:
         return Verdict("unparsed", False, f"{polarity} expected, neither yes nor no said"), []

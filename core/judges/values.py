@@ -30,8 +30,8 @@ _UNITS: dict[str, str] = {
 _MOLAR: dict[str, tuple[float, int]] = _TABLES["molar"]
 _TEMPERATURES = frozenset({"degC", "degF"})
 _ONE = "|".join(re.escape(unit) for unit in sorted(_UNITS, key=len, reverse=True))
-_PER = r"(?:\s?/\s?|\sper\s)"
-_UNIT = rf"(?:{_ONE})(?:{_PER}(?:{_ONE}))*|/\s?(?:{_ONE})"
+_PER = r"(?:\s?/\s?|\s?\bper\s)"
+_UNIT = rf"(?:{_ONE})(?:{_PER}(?:{_ONE}))*|{_PER}(?:{_ONE})"
 
 _NUMBER = re.compile(
     # A sign counts only where nothing before it could make it a dash or a range.
@@ -62,20 +62,20 @@ class Quantity:
     bare: Decimal
     unit: str
 
-    def says(self, other: Quantity, item: str = "") -> bool:
+    def says(self, other: Quantity, item: str = "", about: float = 1e-9) -> bool:
         """Whether this is the same amount; a unit that one of them leaves out is not missed.
 
         ``item``: lower-case text that names what is measured, for mass and moles. A factor that is
         no power of ten (pounds, moles) leaves room for rounding to the coarser of both numbers.
+        ``about``: a relative difference that is none.
         """
-        if self.unit == other.unit:
-            return self.bare == other.bare
-        if not (self.unit and other.unit):
-            return self.bare == other.bare or self._counts() == other._counts()
+        if self.unit == other.unit or not (self.unit and other.unit):
+            pairs = (self.bare, other.bare), (self._counts(), other._counts())
+            return any(abs(one - two) <= Decimal(about) * abs(two) for one, two in pairs)
         converted = self.converted(other.unit, item)
         if converted is None:
             return False
-        expected, room = float(other.bare), 1e-9 * abs(converted)
+        expected, room = float(other.bare), about * abs(converted)
         factor = converted / float(self.bare) if self.bare else 1.0
         if self.unit in _TEMPERATURES or not _is_round(factor):
             step = max(_step(other.bare), _step(self.bare) * abs(factor))
@@ -94,8 +94,8 @@ class Quantity:
         return None if factors is None else float(self.bare) * factors[0] + factors[1]
 
     def _counts(self) -> Decimal:
-        """The number with its "thousand" or "million"."""
-        scale = self.unit.partition("/")[0]
+        """The number with its "thousand", "million" or per cent."""
+        scale = self.unit.partition("/")[0].replace("percent", "1e-2")
         return self.bare * Decimal(scale) if scale.startswith("1e") else self.bare
 
 

@@ -57,15 +57,18 @@ _CONTRADICTION = -1
 @dataclass(frozen=True, slots=True)
 class _Mention:
     """Characters ``start`` to ``end`` of an answer that name ``option``: by a letter, or (not
-    ``lettered``) by its text alone; ``complete``: nothing that follows makes them part of something
-    else."""
+    ``lettered``) by its text alone; ``listed``: the answer goes through the options."""
 
     start: int
     end: int
     option: int
     lettered: bool
-    complete: bool
     listed: bool = False
+
+    @property
+    def with_text(self) -> bool:
+        """Whether this is a letter with its option's text."""
+        return self.lettered and self.end - self.start > 1
 
 
 def _folded(text: str) -> str:
@@ -133,8 +136,7 @@ def _mentions(text: str, options: tuple[str, ...]) -> list[_Mention]:
         start, end = match.span()
         if any(one.start <= start < one.end for one in named):
             continue
-        mention = _lettered(text, start, end, named, len(options))
-        if mention is not None:
+        if mention := _lettered(text, start, end, named, len(options)):
             mentions = [one for one in mentions if not _overlap(one, mention)] + [mention]
     return _joined(text, _listed(text, sorted(mentions, key=lambda one: one.start)))
 
@@ -148,10 +150,9 @@ def _by_text(text: str, options: tuple[str, ...]) -> list[_Mention]:
     mentions: list[_Mention] = []
     for index, pattern in _option_patterns(options):
         for match in pattern.finditer(text):
-            start, end = match.span()
-            complete = _form("text_ends").match(text, end) is not None
-            one = _Mention(start, end, index, False, complete)
-            if not any(_overlap(one, longer) for longer in mentions):
+            one = _Mention(*match.span(), index, False)
+            ends = _form("text_ends").match(text, one.end)
+            if ends and not any(_overlap(one, longer) for longer in mentions):
                 mentions.append(one)
     return mentions
 
@@ -160,59 +161,37 @@ def _lettered(
     text: str, start: int, end: int, named: Sequence[_Mention], count: int
 ) -> _Mention | None:
     """The mention that a single letter is, with the option's text next to it; None for a word."""
-    letter = text[start]
-    option = LETTERS.index(letter.upper())
+    option = LETTERS.index(text[start].upper())
     option = option if option < count else _CONTRADICTION
     delimited = _form("delimited").match(text, end) is not None
     after = _form("to_text").match(text, end)
-    adjoining = [one for one in named if after and one.start == after.end() > end]
-    if not adjoining:
-        for one in named:
-            gap = _form("to_letter").match(text, one.end)
-            if gap and gap.end() == start and text[end : end + 1] in ("", *")].,"):
-                return replace(
-                    one,
-                    end=end,
-                    lettered=True,
-                    complete=True,
-                    option=one.option if one.option == option else _CONTRADICTION,
-                )
+    adjoining = [one for one in named if after and one.start == after.end()]
     for one in adjoining:
-        if one.option == option and (delimited or letter.isupper()):
-            return _Mention(start, one.end, option, True, True)
-        if delimited and one.complete:
-            return _Mention(start, one.end, _CONTRADICTION, True, True)
-    enclosed = text[start - 1 : start] in tuple("([{\"'“‘") and delimited and start > 0
-    connected = _form("connected").match(text, end) is not None
-    if letter == "I" and not enclosed and option == _CONTRADICTION:
-        return None
-    if letter.islower() and not delimited and (letter in "aeiouy" or not connected):
-        return None
-    if not delimited and not connected:
+        if delimited or (one.option == option and text[start].isupper()):
+            option = option if option == one.option else _CONTRADICTION
+            return _Mention(start, one.end, option, True)
+    if not delimited and not _form("connected").match(text, end):
         return None
     # "C. difficile", "E. coli": an initial, not an option.
     if re.match(r"\.\s+[a-zäöüß]", text[end:]) and not _form("connected").match(text, end + 1):
         return None
-    return _Mention(start, end, option, True, True)
+    return _Mention(start, end, option, True)
 
 
 def _listed(text: str, mentions: list[_Mention]) -> list[_Mention]:
     """The mentions, marked where the answer goes through the options: lines that follow each other
-    and begin with different letters."""
-    starts: dict[int, int] = {}
-    for i, one in enumerate(mentions):
-        line_start = text.rfind("\n", 0, one.start) + 1
-        if one.lettered and not text[line_start : one.start].strip(_MARKS):
-            starts[text.count("\n", 0, line_start)] = i
-    filled = [n for n, line in enumerate(text.split("\n")) if line.strip()]
-    for above, below in pairwise(filled):
-        if above in starts and below in starts:
-            first, second = starts[above], starts[below]
-            letters = {text[mentions[i].start].upper() for i in (first, second)}
-            if len(letters) == 2:
-                for i in (first, second):
-                    mentions[i] = replace(mentions[i], listed=True)
-    return mentions
+    and begin with different letters, with text after them."""
+    heads: list[_Mention | None] = []
+    for line in re.finditer(r"[^\n]*\S[^\n]*", text):
+        letters = (
+            one for one in mentions if one.lettered and line.start() <= one.start < line.end()
+        )
+        first = next(letters, None)
+        begins = first and not text[line.start() : first.start].strip(_MARKS)
+        more = first and (first.with_text or text[first.end : line.end()].strip(_MARKS))
+        heads.append(first if begins and more else None)
+    pairs = [(a, b) for a, b in pairwise(heads) if a and b and text[a.start] != text[b.start]]
+    return [replace(one, listed=any(one in pair for pair in pairs)) for one in mentions]
 
 
 def _joined(text: str, mentions: list[_Mention]) -> list[_Mention]:
@@ -224,12 +203,8 @@ def _joined(text: str, mentions: list[_Mention]) -> list[_Mention]:
         gap = _form("joins").match(text, one.end)
         if not gap or gap.end() != other.start or one.option == other.option:
             continue
-        if denied[i + 1]:
-            denied[i] = denied[i] or _form("plural").match(text, other.end) is not None
-        elif not _form("verb_after").match(text, other.end):
+        if not denied[i + 1] and not _form("verb_after").match(text, other.end):
             options[i] = options[i + 1] = _CONTRADICTION
-            # "not A or B" denies both.
-            denied[i + 1] = denied[i]
     return [
         replace(one, option=option)
         for one, option, no in zip(mentions, options, denied, strict=True)
@@ -244,7 +219,7 @@ def _is_denied(text: str, one: _Mention) -> bool:
 
 def _is_stated(text: str, one: _Mention) -> bool:
     """Whether the words around a mention say that it is the answer."""
-    if not one.complete or _form("condition").match(text, one.end):
+    if _form("condition").match(text, one.end):
         return False
     before = text[max(0, one.start - 160) : one.start]
     if _form("is_fitting").match(text, one.end) and (
@@ -256,34 +231,20 @@ def _is_stated(text: str, one: _Mention) -> bool:
     ends = _forms().says + (
         _forms().says_at_an_end if _form("clause_end").match(text, one.end) else []
     )
-    for pattern in ends:
-        match = pattern.search(before)
-        if match and not _form("negated").search(before[: match.start()]):
-            start = max(0, match.start() - 20)
-            return _form("of_a_wrong_one").search(before[start:]) is None
-    return False
+    phrases = filter(None, (pattern.search(before) for pattern in ends))
+    return any(not _form("negated").search(before[: match.start()]) for match in phrases)
 
 
 def _unstated(text: str, options: Sequence[str], mentions: Sequence[_Mention]) -> int | None:
     """The option that an answer is, or begins or ends with; None where there is none or several."""
-    bare = text.strip(_MARKS)
-    lead = _form("lead").match(bare)
-    bare = bare[lead.end() if lead else 0 :].strip(_MARKS)
-    texts = [_folded(option) for option in options]
-    written = _folded(bare) if _folded(bare) in texts else _folded(text)
-    equal = [i for i, option in enumerate(texts) if option == written]
-    letter = LETTERS.find(bare.upper()) if len(bare) == 1 else -1
-    if 0 <= letter < len(options):
-        equal.append(letter)
+    written = {_folded(text), _folded(text.strip(_MARKS))}
+    names = [{_folded(option), LETTERS[i].lower()} for i, option in enumerate(options)]
+    equal = [i for i, forms in enumerate(names) if written & forms]
     if equal:
-        return equal[0] if len(set(equal)) == 1 else None
-    unlisted = [one for one in mentions if one.complete and not one.listed]
-    at_ends = [one for one in unlisted if _opens(text, one) or _closes(text, one)]
-    written_out = [one for one in unlisted if one.lettered and one.end - one.start > 1]
-    # What fills the first line is an answer, and what follows its explanation.
-    headed = bool(at_ends) and at_ends[0].end >= len(text.split("\n")[0].rstrip(_MARKS))
-    named = {one.option for one in (at_ends if headed else [*at_ends, *written_out])}
-    if at_ends:
+        return equal[0] if len(equal) == 1 else None
+    unlisted = [one for one in mentions if not one.listed]
+    named = {one.option for one in unlisted if _opens(text, one) or _closes(text, one)}
+    if named:
         return named.pop() if len(named) == 1 else None
     by_text = {one.option for one in mentions if not one.lettered}
     last = mentions[-1] if mentions else None
@@ -297,18 +258,16 @@ def _unstated(text: str, options: Sequence[str], mentions: Sequence[_Mention]) -
 def _opens(text: str, one: _Mention) -> bool:
     before = text[: one.start].strip(_MARKS)
     lead = _form("lead").fullmatch(before + " ") if before else None
-    if (before and not lead) or _form("condition").match(text, one.end):
+    if before and not lead:
         return False
-    follows = ("delimited", "bracket", "reason", *(["verb"] if one.lettered else []))
-    with_text = one.lettered and one.end - one.start > 1
-    return with_text or any(_form(name).match(text, one.end) for name in follows)
+    follows = _form("letter_ends" if one.lettered else "option_ends")
+    return one.with_text or follows.match(text, one.end) is not None
 
 
 def _closes(text: str, one: _Mention) -> bool:
     if text[one.end :].strip(_MARKS):
         return False
-    if one.lettered and (one.end - one.start > 1 or text[: one.start].endswith(("(", "["))):
+    before = text[: one.start]
+    if one.with_text or (one.lettered and _form("enclosed").search(before)):
         return True
-    before = text[: one.start].rstrip(" \t\"'“‘([{")
-    lead = re.search(_form("lead").pattern + r"\Z", before + " ", re.IGNORECASE)
-    return _form("sentence_start").search(before[: lead.start()] if lead else before) is not None
+    return _form("sentence_start").search(before.rstrip(" \t\"'“‘([{")) is not None

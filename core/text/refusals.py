@@ -19,7 +19,7 @@ from midchart.core.text import one_line
 _SUBJECT = r"(?:[^\s,]+,? ){0,9}?"
 _IN = (
     r"(?:in|by|within|from|on|here|at|anywhere|to|for|about|im|aus|zu|darin|dans|par|sur|ici|en|por"
-    r"|del?)"
+    r"|del?|which|what|when|where|whether|how|why)"
 )
 _IT = r"(?:it|this|that|this information|the (?:information|answer))?"
 _BE = r"(?:is |was |were |are |has been |have been )?"
@@ -38,13 +38,12 @@ def _forms(one: SimpleNamespace) -> tuple[str, ...]:
         rf"{_SUBJECT}\b{one.none}\s?(?:[^\s,]+ ){{0,4}}?{one.knowing}(?!\w).*",
         rf"{_SUBJECT}\b{one.none} (?:[^\s,]+ ){{1,6}}?{_BE}{one.stated}\b.*",
         rf"{_SUBJECT}\b{one.none} .*\b{one.seen} .*\b{one.source}\b.*",
-        rf"{_SUBJECT}\b{one.none} (?:about|on|regarding|sobre|sur|zu|über)\b.*\b{one.source}\b.*",
-        rf"{_SUBJECT}\b{one.none}\b .*\b{one.source}\b (?:about|on|regarding)\b.*",
+        rf"{_SUBJECT}{one.none}(?=.* (?:about|on|regarding|sobre|sur|zu|über) ).*{one.source}\b.*",
         rf"{_SUBJECT}\b{one.negation} (?:\w+ )?{one.stated}(?: {_IN}\b.*)?",
         rf"{_IT} ?(?:is |was |has |could )?\b{one.negation} (?:\w+ )?{one.seen}(?!\w).*",
         rf"{_SUBJECT}\b{one.source}\b.*\b{one.negation} (?:\w+ )?"
         rf"(?:{one.tells}|{one.seen})(?!\w).*",
-        rf"{_SUBJECT}\b{one.source} (?:ne |n'){one.tells} .*",
+        rf"{_SUBJECT}[^\s,]*{one.knowing} (?:\w+ )?{one.negation} (?:\w+ )?{one.seen}(?!\w).*",
         rf"(?:[^\s,]+ ){{0,5}}?\b{one.source}\b.*\b{one.tells} {one.none}\b.*",
         rf"{_SUBJECT}\b{one.source}\b (?:is|are) silent\b.*",
         rf"no (?:se )?{one.tells}(?!\w).*",
@@ -77,7 +76,7 @@ _FILLER = re.compile(
     r"|based|concerning|as for|for|answer|antwort|réponse|respuesta)\b.*"
 )
 _LEAD = re.compile(
-    r"(?:(?:i'm |i am )?sorry,? (?:but )?|unfortunately,? |(?:answer|antwort|réponse|respuesta): "
+    r"\A(?:(?:i'm |i am )?sorry,? (?:but )?|unfortunately,? |(?:answer|antwort|réponse|respuesta): "
     r"|(?:based (?:solely |only )?on|according to|in|from|given|after reviewing|upon review of)"
     r" [^,]{3,60}, )+"
 )
@@ -95,6 +94,7 @@ def is_refusal(text: str) -> bool:
     declining, finding = _patterns()
     plain = one_line(text.lower().replace("’", "'")).strip(" \"'*-–—")
     plain = plain.replace("can't", "cannot").replace("n't", " not")
+    plain = re.sub(r"\b(it|there|that)'s\b", r"\1 is", plain)
     declined: bool | None = None
     for sentence in _CLAUSES.split(plain):
         for number, part in enumerate(_BUT.split(_LEAD.sub("", sentence))):
