@@ -144,40 +144,17 @@ MOST_TWINS = 20
 
 
 def warn_of_twins(ids: Iterable[str], log: LoadLog) -> None:
-    """Name the ids that differ in nothing that a reader would see as another patient.
-
-    Case, Unicode's forms of one character (NFC, NFD, compatibility), dashes, quotes, control and
-    invisible characters and blanks: files of one patient, named by two programs, would else be two
-    patients.
-    """
-    first: dict[str, str] = {}
+    """Name the ids that differ in case, blanks or Unicode's forms of one character alone: files of
+    one patient, named by two programs, are two patients."""
     groups: dict[str, list[str]] = {}
-    for id in ids:
-        seen = _seen(id)
-        if first.setdefault(seen, id) != id:
-            groups.setdefault(seen, [first[seen]]).append(id)
-    twins = sorted({tuple(sorted(group)) for group in groups.values()})
-    if not twins:
-        return
-    named = "; ".join(" and ".join(map(ascii, group)) for group in twins[:MOST_TWINS])
-    more = f" and {len(twins) - MOST_TWINS:,} more" if len(twins) > MOST_TWINS else ""
-    log.warn(
-        f"ids that differ in case, blanks or forms of one character alone are different patients "
-        f"here: {named}{more} — give the files or rows of one patient one spelling"
-    )
-
-
-_ALIKE = str.maketrans(dict.fromkeys("`´ʼ′\u2018\u2019", "'") | dict.fromkeys("−⁃\u207b", "-"))
-
-
-def _seen(id: str) -> str:
-    """What a reader sees of an id: no case, blanks or hidden characters, one dash and one quote."""
-    if id.isascii() and id.isprintable():
-        return "".join(id.lower().replace("`", "'").split())
-    form = unicodedata.normalize("NFKC", id.translate(_ALIKE)).casefold()
-    shown = ""
-    for character in unicodedata.normalize("NFKC", form):
-        kind = unicodedata.category(character)
-        if kind[0] not in "CZ" and character not in "\u1160\u2800\U0001d159":
-            shown += "-" if kind == "Pd" else '"' if kind in ("Pi", "Pf") else character
-    return shown
+    for id in sorted({*ids}):
+        form = unicodedata.normalize("NFKC", id).casefold()
+        groups.setdefault("".join(form.split()), []).append(id)
+    twins = [" and ".join(map(ascii, group)) for group in groups.values() if group[1:]]
+    if twins:
+        more = f" and {len(twins) - MOST_TWINS:,} more" if len(twins) > MOST_TWINS else ""
+        log.warn(
+            f"ids that differ in case, blanks or forms of one character alone are different "
+            f"patients here: {'; '.join(twins[:MOST_TWINS])}{more} — give the files or rows of one "
+            "patient one spelling"
+        )

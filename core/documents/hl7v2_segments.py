@@ -1,7 +1,8 @@
 """The segments of an HL7 version 2 message as entries of a chart.
 
 An OBX of a value is a measurement, those of text a note, NTE a remark on what is before it.
-Segments that make no entry are counted by name. Fields are those of HL7 2.3 to 2.8.
+Segments of administration are counted by name, those of other kinds shown as they are written.
+Fields are those of HL7 2.3 to 2.8.
 """
 
 from __future__ import annotations
@@ -32,24 +33,26 @@ _RESULTS = {"W": "entered-in-error", "D": "deleted", "P": "preliminary", "S": "p
             "X": "not-done", "I": "registered"}  # fmt: skip
 _CONTROLS = {"DC": "discontinued", "OD": "discontinued", "HD": "on hold"}
 _CANCELLED = {"CA": "cancelled", "OC": "cancelled", "CR": "cancelled", "OB": "obsolete"}
-_ADMINISTRATIVE = frozenset((
-    *("MSH", "EVN", "PD1", "NK1", "GT1", "IN1", "IN2", "IN3", "ROL", "FT1", "FHS"),
-    *("BHS", "FTS", "BTS", "MSA", "SFT", "ORC", "UB1", "UB2", "ACC", "CTI", "RGS", "AIS", "AIG"),
-    *("AIL", "AIP", "DSC", "QRD", "QRF", "ERR"),
-))  # fmt: skip
+_ADMINISTRATIVE = re.compile(
+    r"MSH|EVN|PD1|NK1|GT1|IN\d|ROL|FT1|[FB]HS|[FB]TS|MSA|SFT|UB\d|ACC|CTI|RGS|AI\w|DSC|QR[DF]|ERR"
+)
 """Segments of messages, insurance, next of kin and schedules."""
+
+
+_Parts = tuple[tuple[str, int, int, Mapping[str, str]], ...]
+"""Label ("+" of what continues the part before it), field, component and meanings of codes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _SegmentForm:
-    """How a segment becomes an entry: fields of its code and its times; ``parts``: label, field,
-    component and meanings of what its text says; ``status``: field of its state and its meanings;
+    """How a segment becomes an entry: fields of its code and its times; ``parts``: what its text
+    says; ``status``: field of its state and its meanings;
     ``name``: a field that names it where the code does not."""
 
     kind: str
     code: int
     times: tuple[int, ...] = ()
-    parts: tuple[tuple[str, int, int, Mapping[str, str]], ...] = ()
+    parts: _Parts = ()
     status: tuple[int, Mapping[str, str]] = (0, {})
     name: int = 0
     prefix: str = ""
@@ -75,18 +78,21 @@ _FORMS = {
     ),
     "RXE": _SegmentForm(
         "drug_exposure", 2, (1,),
-        (("ordered: dose", 3, 1, {}), ("+", 5, 1, {}), *(("", n, 2, {}) for n in (6, 7, 21))),
+        (("ordered: dose", 3, 1, {}), ("+", 5, 1, {}), *(("", n, 2, {}) for n in (1, 6, 7, 21))),
     ),
     "RXO": _SegmentForm(
         "drug_exposure", 1, (),
         (("ordered: dose", 2, 1, {}), ("+", 4, 1, {}), *(("", n, 2, {}) for n in (5, 6, 7))),
     ),
-    "PRB": _SegmentForm(
-        "condition", 3, (16, 7, 2), (("", 13, 2, {}), ("", 14, 2, {}), ("onset", 17, 1, {})),
-        (1, {"DE": "deleted"}),
-    ),
-    "GOL": _SegmentForm("observation", 3, (7, 2), (), (1, {"DE": "deleted"}), prefix="Goal: "),
 }  # fmt: skip
+
+_REMARKS: Mapping[str, _Parts] = {
+    "RXR": (("route", 1, 2, {}),),
+    "RXC": (("with", 2, 2, {}), ("+", 3, 1, {}), ("+", 4, 2, {})),
+    "PV2": (("reason", 3, 2, {}),),
+    "TQ1": (("", 3, 1, {}), ("+", 6, 1, {}), ("", 10, 1, {}), ("", 11, 1, {})),
+}
+"""Segments that say more of the order that they follow, else of the entry before them."""
 
 CellReader = Callable[[str], tuple[str, str]]
 """The text of a cell → its text without markup, or "" and why it has none."""
@@ -148,9 +154,10 @@ class Hl7Message:
                 yield [*map(self._unescaped, written.split(self._separators[3]))]
 
     def _text(self, segment: Segment, field: int, component: int) -> str:
-        """A component, else the first, of each repetition of a field."""
-        held = (one[component - 1 : component] + one for one in self._repetitions(segment, field))
-        return ", ".join(filter(None, (next(filter(None, one), "") for one in held)))
+        """A component, of a plain text the text, of each repetition of a field."""
+        held = (one if one[1:] else one * component for one in self._repetitions(segment, field))
+        texts = (text for one in held for text in one[component - 1 : component])
+        return ", ".join(filter(None, texts))
 
     def _stamp(self, segment: Segment, *fields: int) -> datetime | None:
         stamps = (parse_ts(self.part(segment, field))[0] for field in fields)
@@ -180,12 +187,16 @@ class Hl7Message:
             read: Callable[[Segment], None] | None = getattr(self, f"_{kind.lower()}", None)
             if kind in _FORMS:
                 self._by_form(segment, _FORMS[kind])
-            if read is not None:
+            elif kind in _REMARKS:
+                self._remark(*self._lines(segment, _REMARKS[kind]))
+            elif read is not None:
                 read(segment)
-            elif kind not in _FORMS:
-                administrative = kind in _ADMINISTRATIVE
-                why = "administration" if administrative else "a segment that is not read"
-                self.left_out[f"{kind}: {why}"] += 1
+            elif _ADMINISTRATIVE.fullmatch(kind):
+                self.left_out[f"{kind}: administration"] += 1
+            else:  # one that a system adds
+                held = (one for n in range(2, 99) for one in self._repetitions(segment, n))
+                said = (" ".join(filter(None, one)) for one in held)
+                self._add(segment, "note", None, "", f"Segment {kind}", *said)
             self._after = kind if kind != "NTE" else self._after
         return [entry(**self._fields(one)) for one in self._entries if self._holds(one)]
 
@@ -220,14 +231,7 @@ class Hl7Message:
 
     def _by_form(self, segment: Segment, form: _SegmentForm) -> None:
         code, name = self._coded(segment, form.code)
-        lines: list[str] = []
-        for label, field, component, means in form.parts:
-            text = self._text(segment, field, component)
-            text = means.get(text, text)
-            if text and label == "+":
-                lines[-1:] = [" ".join((*lines[-1:], text))]
-            elif text:
-                lines.append(f"{label} {text}".strip())
+        lines = self._lines(segment, form.parts)
         at, states = form.status
         state = states.get(self.part(segment, at), "") if at else ""
         name = form.prefix + (name or self.part(segment, form.name))
@@ -235,9 +239,23 @@ class Hl7Message:
         ordered = self._order.get("words", ()) if form.code < 3 else ()
         self._add(segment, form.kind, time, code, name, *lines, *ordered, codes=(state,))
 
-    def _remark(self, text: str) -> None:
-        if self._entries and text:
-            self._entries[-1]["remarks"].append(text)
+    def _lines(self, segment: Segment, parts: _Parts) -> list[str]:
+        """What parts of a segment say."""
+        lines: list[str] = []
+        for label, field, component, means in parts:
+            text = self._text(segment, field, component)
+            text = means.get(text, text)
+            if text and label == "+":
+                lines[-1:] = [" ".join((*lines[-1:], text))]
+            elif text:
+                lines.append(f"{label} {text}".strip())
+        return lines
+
+    def _remark(self, *texts: str) -> None:
+        if self._after == "ORC":
+            self._order["words"] += texts
+        elif self._entries:
+            self._entries[-1]["remarks"] += texts
 
     def _pid(self, segment: Segment) -> None:
         died = self._stamp(segment, 29)
@@ -249,32 +267,6 @@ class Hl7Message:
         words = [_CONTROLS.get(control, ""), self._text(segment, 16, 2)]
         self._order = {"control": control, "words": words}
         self.left_out["ORC: administration"] += 1
-
-    def _tq1(self, segment: Segment) -> None:
-        """How often: said of the medicine after it, or before it where none follows an order."""
-        texts = (self._text(segment, field, 1) for field in (3, 6, 10, 11))
-        words = " ".join(filter(None, texts))
-        if self._after == "ORC":
-            self._order["words"].append(words)
-        else:
-            self._remark(words)
-
-    def _rxe(self, segment: Segment) -> None:
-        self._remark(self.part(segment, 1, 2))
-
-    def _rxc(self, segment: Segment) -> None:
-        amount = (self.part(segment, 3), self._text(segment, 4, 2))
-        self._remark(" ".join(filter(None, ("with", self._coded(segment, 2)[1], *amount))))
-
-    def _sch(self, segment: Segment) -> None:
-        code, name = self._coded(segment, 7)
-        time = parse_ts(self.part(segment, 11, 4))[0]
-        kind = self._text(segment, 8, 2)
-        self._add(segment, "visit", time, code, name or "Appointment", kind, codes=("apt",))
-
-    def _pv2(self, segment: Segment) -> None:
-        reason = self._text(segment, 3, 2)
-        self._remark(f"reason {reason}" if reason else "")
 
     def _pv1(self, segment: Segment) -> None:
         self._visit = self.part(segment, 19)
@@ -336,14 +328,12 @@ class Hl7Message:
         if kind in ("CE", "CWE", "CNE", "CF"):
             texts = ((*one[1:2], *one[8:9], *one[4:5], one[0]) for one in values)
             return ", ".join(next(filter(None, one), "") for one in texts)
-        if kind in ("TS", "DTM"):
+        if kind in ("TS", "DT", "DTM"):
             times = ((parse_ts(first), first) for first, *_ in values)
             return ", ".join(
                 f"{time:%Y-%m-%d %H:%M}" if time and len(first) > 11 else date or first
                 for (time, date), first in times
             )
-        if kind == "DT":
-            return ", ".join(parse_ts(first)[1] or first for first, *_ in values)
         return ", ".join(" ".join(one).strip() for one in values)
 
     def _note(self, segment: Segment, time: datetime | None, code: str, name: str,
@@ -362,15 +352,12 @@ class Hl7Message:
         """A remark on the entry before it, or on an order or a patient, who are none."""
         texts = (self._separators[3].join(one) for one in self._repetitions(segment, 3))
         text = " ".join(filter(None, texts))
-        apart = self._after in ("PID", "OBR", "ORC")
-        if self._entries and not (apart and self._entries[-1]["segment"] != self._after):
-            self._remark(text)
+        is_apart = self._after in ("PID", "OBR", "ORC")
+        if text and self._entries and not (
+            is_apart and self._entries[-1]["segment"] != self._after
+        ):  # fmt: skip
+            self._entries[-1]["remarks"].append(text)
         elif text:
-            named = {n: self._order.get(n) for n in ("time", "code", "name")}
-            name = named["name"] or "Remark"
-            self._add(segment, "note", named["time"], named["code"] or "", name, text)
+            time, code, name = (self._order.get(one) for one in ("time", "code", "name"))
+            self._add(segment, "note", time, code or "", name or "Remark", text)
             self._after = "NTE"
-
-    def _rxr(self, segment: Segment) -> None:
-        route = self._coded(segment, 1)[1]
-        self._remark(f"route {route}" if route else "")

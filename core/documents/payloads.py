@@ -172,33 +172,25 @@ def _message(text: str) -> Hl7Message:
 
 _RTF = re.compile(r"[{}]|\\([a-z]+)(-?\d+)? ?|\\'[0-9a-f]{2}|\\[^a-z]|[^\\{}]+", re.IGNORECASE)
 _RTF_HIDDEN = frozenset(("v", "strike", "striked", "deleted"))
-_RTF_APART = {
-    "footnote": (" (", ")"), "annotation": (" (", ")"),
-    **dict.fromkeys(("header", "headerf", "headerl", "headerr"), ("\\par ", "\\par ")),
-    **dict.fromkeys(("footer", "footerf", "footerl", "footerr"), ("\\par ", "\\par ")),
-}  # fmt: skip
-"""Groups that hold text of their own, and what is written around it."""
 
 
 def _visible_rtf(text: str) -> str:
-    """RTF without hidden and deleted text, and with footnotes, headers and footers in the text."""
+    """RTF without hidden and deleted text, its footnotes in brackets in the text."""
     written: list[str] = []
     around: list[tuple[frozenset[str], str]] = []
-    hidden, ending = frozenset[str](), ""
+    hidden, ending = frozenset[str](), "}"
     for match in _RTF.finditer(text):
         part, word = match[0], match[1]
         if part == "{":
             around.append((hidden, ending))
-            ending = ""
+            ending = "}"
         elif part == "}":
-            part = ending + part
-            hidden, ending = around.pop() if around else (hidden, "")
+            part = ending
+            hidden, ending = around.pop() if around else (hidden, "}")
         elif word in _RTF_HIDDEN:
             hidden = hidden - {word} if match[2] == "0" else hidden | {word}
-        elif word == "plain":
-            hidden = frozenset()
-        elif word in _RTF_APART:
-            part, ending = _RTF_APART[word]
+        elif word in ("footnote", "annotation"):
+            part, ending = " (", ")}"
         if not hidden or part[-1:] in ("{", "}"):
             written.append(part)
     return "".join(written)

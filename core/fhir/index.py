@@ -384,28 +384,17 @@ class ResourceIndex:
     def _record_names(
         self, owned: Mapping[Key, Sequence[int]], patients: Mapping[Key, int]
     ) -> dict[Key, str]:
-        """The name of each key's record: the Patient's id, with its authority where it is shared.
-
-        The authority is short where that is enough: a file's or folder's name without the path.
-        """
+        """Key → name of its record: the Patient's id, with its authority where it is shared."""
         numbers = {key: self._numbers.get(key) or key[1].rpartition("/")[2] for key in owned}
         shared = Counter(numbers.values())
-
-        def label(key: Key, long: bool) -> str:
-            if shared[numbers[key]] == 1:
-                return ""
-            file = self._entered[patients[key]].place.file if key in patients else ""
-            return _label(key[0] or f"{BUNDLE}{file}", long)
-
-        short = {key: (label(key, False), numbers[key]) for key in owned}
-        ambiguous = Counter(short.values())
         unique: dict[Key, Key] = {}
-        for key, name in short.items():
-            text = label(key, True) if ambiguous[name] > 1 else name[0]
-            one, count = (text, numbers[key]), 1
+        for key, number in numbers.items():
+            file = self._entered[patients[key]].place.file if key in patients else ""
+            text = _label(key[0] or f"{BUNDLE}{file}") if shared[number] > 1 else ""
+            one, count = (text, number), 1
             while one in unique:
                 count += 1
-                one = (f"{text}-{count}", numbers[key])
+                one = (f"{text}-{count}", number)
             unique[one] = key
         return {unique[one]: name for one, name in record_names(unique).items()}
 
@@ -542,8 +531,8 @@ def _replaced_by(resource: Resource) -> Iterator[str]:
                     yield link
 
 
-def _label(authority: str, long: bool) -> str:
-    """An authority in the name of a record: a server, folder or file, with its path if ``long``."""
+def _label(authority: str) -> str:
+    """An authority in the name of a record: a server, folder or file with its path."""
     kind, _, name = authority.partition(":")
     if kind in ("http", "https"):
         return re.sub(r"[^\w.]+", "-", name).strip("-")
@@ -551,5 +540,4 @@ def _label(authority: str, long: bool) -> str:
     path = PurePosixPath(name)
     if f"{kind}:" == BUNDLE:
         path = path.with_name(name_parts(name)[0])
-    text = str(path).replace("/", "-") if long else path.name
-    return "-".join(filter(None, (text.strip(".") or "export", number)))
+    return "-".join(filter(None, (str(path).replace("/", "-").strip(".") or "export", number)))

@@ -13,7 +13,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import PurePath
 from typing import Any
 
 from pydantic import ValidationError
@@ -22,6 +21,7 @@ from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.records import (
     Entry,
+    PatientEntries,
     Questions,
     ReadRecords,
     build_record,
@@ -156,7 +156,10 @@ class Fhir(RecordLoader):
         if not patients:
             raise log.nothing_read(place.own_name, "holds no Patient")
         records = ReadRecords(
-            patients, lambda name: _record(index, name, *patients[name]), log, _aliases(patients)
+            patients,
+            lambda name: _record(index, name, *patients[name]),
+            log,
+            _aliases(patients, log),
         )
         return records, read_question_tables(tables_in(place), records, log)
 
@@ -192,20 +195,15 @@ def _scope(index: ResourceIndex, member: Member, at: MemberPlace, folder: Scope)
     return scope
 
 
-def _aliases(patients: Mapping[str, tuple[Entered | None, list[Entered]]]) -> dict[str, str | None]:
+def _aliases(
+    patients: Mapping[str, tuple[Entered | None, list[Entered]]], log: LoadLog
+) -> dict[str, str | None]:
     """Name of a file with one patient, with and without its ending → record."""
-    by_file: dict[str, set[str]] = {}
+    named = PatientEntries(log)
     for name, (patient, resources) in patients.items():
         for file in {one.place.file for one in (patient, *resources) if one}:
-            by_file.setdefault(file, set()).add(name)
-    aliases: dict[str, str | None] = {}
-    for file, (record, *others) in by_file.items():
-        stem = name_parts(file)[0]
-        if not others and stem not in patients:
-            for alias in {file, PurePath(file).name, stem}:
-                known = aliases.setdefault(alias, record)
-                aliases[alias] = record if known == record else None
-    return aliases
+            named.name(name, file, name_parts(file)[0])
+    return {alias: id for alias, id in named.aliases.items() if alias not in patients}
 
 
 # Validation against R4B by fhir.resources, an optional package. R4B and R4 agree on the clinical

@@ -59,10 +59,6 @@ _TABLES: Mapping[str, _RowForm] = {
     ),
     "notes": _RowForm("note", "DATE", name="TYPE", parts=("TEXT",)),
 }  # fmt: skip
-_ADMINISTRATION = frozenset((
-    *("payers", "payer_transitions", "providers", "organizations", "claims"),
-    *("claims_transactions",),
-))  # fmt: skip
 
 
 @LOADERS.register("synthea_csv")
@@ -82,16 +78,15 @@ class SyntheaCsv(RecordLoader):
 
     def enter(self, place: Source, patients: PatientEntries) -> list[Source]:
         """All rows by patient, and the questions of other tables."""
-        log = patients.log
+        log, asked = patients.log, tables_in(place)
         for table, file in _tables(place).items():
             if table == PATIENTS or table in _TABLES:
                 with log.reading(file):
                     _read(table, file, patients)
-            elif table in _ADMINISTRATION:
+            elif file not in asked:
                 log.opened.add(file)
                 log.account(file.name, "tables", total=1, shown=0, reasons={"administration": 1})
-        known = {*_TABLES, *_ADMINISTRATION, PATIENTS}
-        return [file for file in tables_in(place) if file.stem.lower() not in known]
+        return [file for file in asked if file.stem.lower() not in (*_TABLES, PATIENTS)]
 
 
 def _tables(place: Source) -> dict[str, Source]:

@@ -40,7 +40,6 @@ _ITEMS = _set("li item")
 _UNREAD = _set("script style head template noscript svg math object iframe")
 _DELETED = _set("del s strike")
 _SAY_HIDDEN = _set("hidden style styleCode revised")
-_NO_FIELDS = _set("hidden button submit reset image password file")
 _BOLD = _set("b strong th")
 _KNOWN_TAGS = (
     r"content|paragraph|item|list|caption|linkhtml|br|b|i|u|em|strong|p|div|span|font|a|ul|ol|li"
@@ -112,20 +111,13 @@ def is_deleted(element: Any) -> bool:
 
 
 def _is_left_out(element: Any) -> bool:
-    if element.tag in _UNREAD or element.tag in _DELETED:
+    is_choice = element.tag == "option" and "selected" not in element.attrib
+    if is_choice or element.tag in _UNREAD or element.tag in _DELETED:
         return True
     if _SAY_HIDDEN.isdisjoint(element.keys()):
         return False
     style = (element.get("style") or "").replace(" ", "").lower()
     return element.get("hidden") is not None or "display:none" in style or is_deleted(element)
-
-
-def _filled(field: Any) -> str:
-    """What a field of a form says: whether it is ticked, or its text."""
-    kind = (field.get("type") or "text").lower()
-    if kind in ("checkbox", "radio"):
-        return " [x] " if field.get("checked") is not None else " [ ] "
-    return "" if kind in _NO_FIELDS else f" {field.get('value') or ''} "
 
 
 def _again(text: str) -> str:
@@ -259,12 +251,10 @@ class _Layout:
         elif tag in ("rendermultimedia", "img", "video", "audio"):
             title = element.get("alt") or " ".join(self._inside(element, self.cell_rows))
             self._line.append(f" [image not read{': ' if title else ''}{title}] ")
-        elif tag == "input":
-            self._line.append(_filled(element))
-        elif tag == "select":
-            options = [*element.iter("option")]
-            chosen = [one for one in options if one.get("selected") is not None] or options[:1]
-            self._line.append(f" {', '.join(''.join(one.itertext()).strip() for one in chosen)} ")
+        elif tag == "input" and element.get("type") in ("checkbox", "radio"):
+            self._line.append(" [x] " if "checked" in element.attrib else " [ ] ")
+        elif tag == "input" and element.get("type", "text") == "text":
+            self._line.append(f" {element.get('value', '')} ")
         elif self.depth + 1 > _DEEPEST:
             self._line.append("".join(element.itertext()))
         else:
