@@ -183,7 +183,7 @@ class Hl7Message:
     def entries(self) -> list[Entry]:
         """What the message says, in its order."""
         for segment in self._parsed:
-            kind = str(segment[0])
+            kind = str(segment[0])[:3]
             read: Callable[[Segment], None] | None = getattr(self, f"_{kind.lower()}", None)
             if kind in _FORMS:
                 self._by_form(segment, _FORMS[kind])
@@ -195,8 +195,8 @@ class Hl7Message:
                 self.left_out[f"{kind}: administration"] += 1
             else:  # one that a system adds
                 held = (one for n in range(2, 99) for one in self._repetitions(segment, n))
-                said = (" ".join(filter(None, one)) for one in held)
-                self._add(segment, "note", None, "", f"Segment {kind}", *said)
+                if any(said := [" ".join(filter(None, one)) for one in held]):
+                    self._add(segment, "note", None, "", f"Segment {kind}", *said)
             self._after = kind if kind != "NTE" else self._after
         return [entry(**self._fields(one)) for one in self._entries if self._holds(one)]
 

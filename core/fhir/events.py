@@ -232,7 +232,7 @@ _FORMS = {
         "visit", ("serviceType", "appointmentType"),
         ("status", "description", *_REASONS, "because: cancelationReason"),
     ),
-    "List": replace(_STATED, names=("title", "code")),
+    "List": replace(_STATED, names=("title", "code"), parts=("status", "code")),
     "QuestionnaireResponse": replace(_STATED, names=()),
     "BodyStructure": replace(
         _STATED, names=("morphology",), parts=("description", "site: location")

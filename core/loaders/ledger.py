@@ -349,8 +349,10 @@ def _parquet_rows(data: bytes, name: str) -> Iterator[SourcePart]:
     addresses = [f"{table}.{column}".lower() for column in file.schema_arrow.names]
     lines = count(1)
     for batch in file.iter_batches():
-        columns = [  # some timestamps are outside the range of datetime
-            (one.cast("string") if types.is_temporal(one.type) else one).to_pylist()
+        # Some timestamps are outside the range of datetime; 0.1 in 32 bits is written so.
+        as_text = (types.is_temporal, types.is_float32)
+        columns = [
+            (one.cast("string") if any(of(one.type) for of in as_text) else one).to_pylist()
             for one in batch.columns
         ]
         for row in zip(*columns, strict=True):
