@@ -195,8 +195,8 @@ class Hl7Message:
                 self.left_out[f"{kind}: administration"] += 1
             else:  # one that a system adds
                 held = (one for n in range(2, 99) for one in self._repetitions(segment, n))
-                if any(said := [" ".join(filter(None, one)) for one in held]):
-                    self._add(segment, "note", None, "", f"Segment {kind}", *said)
+                if any(texts := [" ".join(filter(None, one)) for one in held]):
+                    self._add(segment, "note", None, "", f"Segment {kind}", *texts)
             self._after = kind if kind != "NTE" else self._after
         return [entry(**self._fields(one)) for one in self._entries if self._holds(one)]
 
