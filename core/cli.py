@@ -100,13 +100,9 @@ def warn(warnings: Iterable[str]) -> None:
         say(f"warning: {warning}", file=sys.stderr)
 
 
-Meter = Callable[..., None]
-"""Called with items done, items planned, and where they are known how many of the done ones failed
-and the seconds left."""
-
-
-def meter(what: str) -> Meter:
-    """Progress on standard error with the time left; quiet between whole percents."""
+def meter(what: str) -> Callable[..., None]:
+    """Progress on standard error with the time left; quiet between whole percents. It is called
+    with items done and planned and, where known, how many failed and the seconds left."""
     begun, before, shown = time.monotonic(), 0, 101
 
     def step(done: int, planned: int, failed: int = 0, left: float | None = None) -> None:
@@ -200,8 +196,17 @@ def _whole_number(text: str, least: int = 0) -> int:
 positive = partial(_whole_number, least=1)
 
 
+def run_id(asked: str) -> str:
+    """The id of a run, asked for by it or by a name that one run alone has."""
+    rows = [] if Path(api.folders()["runs"], asked).is_dir() else api.status(None)
+    named = [row["run"] for row in rows if row["name"] == asked]
+    if len(named) > 1:
+        raise InputError(f"{len(named)} runs are named {asked!r}: {', '.join(named)}")
+    return named[0] if named else asked
+
+
 DATA = arg("data", metavar="DATA")
-RUN = arg("run", metavar="RUN")
+RUN = arg("run", metavar="RUN", type=run_id, help="its id or name")
 PROTOCOL = arg("--protocol", default="corrected")
 EXPORTS = entry_points(group="midchart.exports")
 """Formats of other tools that installed packages write: functions of a run, a folder (None: here)
@@ -218,9 +223,7 @@ ON = "where to execute: here, cores (all of this machine), ray or ray://HOST:POR
     arg("--patients", type=positive, help="default: 40; letters 10, laboratory 300"),
     arg("--events-per-patient", type=positive, help="default: 300; letters 1800, laboratory 400"),
     flag("--letters", "only the cohort of long letters"),
-    arg(
-        "--laboratory", choices=("ehrshot", "meds"), help="only the laboratory cohort, so laid out"
-    ),
+    arg("--laboratory", choices=("ehrshot", "meds"), help="only the laboratory cohort"),
     arg("--seed", type=_whole_number, default=42),
     flag("--missing", "all demo cohorts and the included runs, those that are not there yet"),
 )
@@ -301,9 +304,7 @@ def select(call: Namespace) -> None:
     DATA,
     arg("--out", metavar="DIR", help="default: a folder in the cache"),
     PROTOCOL,
-    arg(
-        "--folds", type=int, default=0, metavar="N", help="N gates, each scores the other patients"
-    ),
+    arg("--folds", type=int, default=0, metavar="N", help="N gates, each scores other patients"),
     flag("--no-validation", "train on all of the 70 %% of patients, as in the paper"),
     flag("--new-questions", "with --folds: a gate is tested on questions it was not trained on"),
     flag("--evidence", "positives hold the located evidence, not a word of the answer"),
@@ -552,7 +553,7 @@ def label(call: Namespace) -> None:
 
 @command(
     "Runs",
-    arg("run", metavar="RUN", nargs="?"),
+    arg("run", metavar="RUN", type=run_id, nargs="?"),
     flag("--all", "stop every active run and empty the queue"),
 )
 def cancel(call: Namespace) -> None:
@@ -570,7 +571,7 @@ def cancel(call: Namespace) -> None:
     json_line(now) if call.json else say(f"{call.run}: {now['status']}")
 
 
-@command("Runs", arg("run", metavar="RUN", nargs="?"))
+@command("Runs", arg("run", metavar="RUN", type=run_id, nargs="?"))
 def status(call: Namespace) -> None:
     """state and progress of runs
     midchart status
@@ -594,9 +595,7 @@ def status(call: Namespace) -> None:
     arg("--table", default="", metavar="NAME", help="another table than the conclusion's"),
     flag("--all", "every table with all columns, and what the conclusion rests on"),
     CSV,
-    arg(
-        "--part", default="", metavar="PART", help="test (seen by no gate of the run), seen or all"
-    ),
+    arg("--part", default="", metavar="PART", help="patients: test, seen (by a gate) or all"),
 )
 def report(call: Namespace) -> None:
     """a run's tables
@@ -675,7 +674,7 @@ def _fitted(rows: Sequence[dict[str, str]]) -> None:
 
 @command(
     "Results",
-    arg("runs", metavar="RUN", nargs="+"),
+    arg("runs", metavar="RUN", type=run_id, nargs="+"),
     flag("--questions", "also list the questions whose outcome differs from the baseline's"),
     CSV,
 )
@@ -684,16 +683,14 @@ def compare(call: Namespace) -> None:
     midchart compare 20261125-202038-6736ca 20261125-201308-04f8b8
     """
     comparison = api.compare_runs(call.runs)
-    names = ["spec", "results"]
     if call.questions:
         first, *others = dict.fromkeys(call.runs)
         changed = (row for run in others for row in api.changed_questions(first, run))
         comparison["questions"] = list(changed)
-        names.append("questions")
     if call.csv:
         warn(comparison["notes"])
-        written = api.write_tables({n: comparison[n] for n in names}, call.csv)
-        say("\n".join(map(str, written)))
+        tables = {n: comparison[n] for n in ("spec", "results", "questions") if n in comparison}
+        say(*api.write_tables(tables, call.csv), sep="\n")
         return
     ends = ("difference", "patient_low", "patient_high", "p_holm", "verdict")
     about_cut = ("kept_but_cut", "cut_at_least", "cut_at_most")

@@ -160,9 +160,8 @@ def test_it_opens_on_a_card_and_lists_needle_answers_on_which_judges_differ(home
     app = click(open_page("review", run=needles, view="Agreement"), "review-agreement", 0, "pair")
     assert opened == [("curve", {"run": needles})]
     curve = open_page("curve", run=needles)
-    for key in ("needle_cell", "needle_item"):
-        curve.session_state[key] = app.session_state[key]
-    items = api.needle_items(needles, judge=app.session_state["needle_cell"]["otherwise"])
+    cell = curve.session_state["needle_cell"] = app.session_state["needle_cell"]
+    items = api.needle_items(needles, judge=cell["otherwise"])
     right = [row["outcome"] for row in items].count("correct")
     assert right and len(frame_with(curve.run(), "fact")) == right
 

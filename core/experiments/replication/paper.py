@@ -122,9 +122,11 @@ def paper_rows() -> list[Row]:
     """Every figure of every table: ``table`` (a key of TABLES), ``label``, ``what``, ``value`` with
     ``low`` and ``high`` where the paper gives them, and ``unit``: "share", "number", "n",
     "points"."""
+    from pyarrow.csv import read_csv  # heavy, and not needed by who imports this
+
     with duckdb.connect() as db:
         for file in sorted(published_folder().glob("*.csv")):
-            db.read_csv(str(file)).create_view(file.stem)
+            db.from_arrow(read_csv(file)).create_view(file.stem)
         return [
             {"table": name, "low": None, "high": None, "unit": "share"} | row
             for name, table in TABLES.items()

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from midchart.core.access import CohortName, CohortRef, Entries, RunRef, needs
+from midchart.core.experiments.answers.tables import shares
 from midchart.core.experiments.replication.paper import Row, other_runs
 from midchart.core.protocol import PRESETS, Protocol
-from midchart.core.results.comparison import differences, read_outcomes
-from midchart.core.results.report import counted_store, report
+from midchart.core.results.comparison import Outcomes, differences, read_outcomes
+from midchart.core.results.items import run_facts
+from midchart.core.results.report import counted_store
 from midchart.core.results.reviews import reviews_of, with_reviews
-from midchart.core.results.tables import pick, read_published
+from midchart.core.results.tables import CELL, counted, pick, read_published
 from midchart.core.runs.directory import find_run
 from midchart.core.runs.plan import RULE_JUDGES
 from midchart.core.runs.planner import digest_of
@@ -40,13 +42,7 @@ class Fault:
 
 
 FAULTS = tuple(
-    Fault(
-        line["name"],
-        line["title"],
-        line["did"],
-        tuple(line["fields"].split()),
-        tuple(line["arms"].split()),
-    )
+    Fault(**line | {name: tuple(line[name].split()) for name in ("fields", "arms")})
     for line in read_published("faults.csv")
 )
 """In the order in which they are taken away."""
@@ -76,24 +72,18 @@ def steps() -> tuple[ReplicationStep, ...]:
         changes: dict[str, Any] = {name: left.pop(name)[0] for name in fields if name in left}
         protocol, title = replace(sequence[-1].protocol, **changes), fault.title.lower()
         sequence.append(ReplicationStep(fault.name, f"Without: {title}", protocol, fault))
-    if left:
-        raise AssertionError(f"no fault takes these published fields away: {', '.join(left)}")
     return tuple(sequence)
 
 
 def alone() -> tuple[ReplicationStep, ...]:
     """The corrected protocol with one published fault each, named ``only_`` and the fault's."""
     published, corrected = PRESETS["published"], PRESETS["corrected"]
-    faults = {f: {name: getattr(published, name) for name in f.fields} for f in FAULTS}
-    return tuple(
-        ReplicationStep(
-            f"only_{fault.name}",
-            f"Only: {fault.title.lower()}",
-            replace(corrected, **fields),
-            fault,
-        )
-        for fault, fields in faults.items()
-    )
+    sequence: list[ReplicationStep] = []
+    for fault in FAULTS:
+        protocol = replace(corrected, **{name: getattr(published, name) for name in fault.fields})
+        title = f"Only: {fault.title.lower()}"
+        sequence.append(ReplicationStep(f"only_{fault.name}", title, protocol, fault))
+    return tuple(sequence)
 
 
 ARMS: Sequence[Any] = (
@@ -146,8 +136,6 @@ def step_specs(
 
 
 OF_A_RUN = ("run", "status", "done", "failed", "planned", "reason", "imported")
-WITH_TEST = ("", "test")
-"""Parts whose questions include all that are counted once a gate was trained on the cohort."""
 
 
 @needs("viewer")
@@ -222,8 +210,8 @@ def _best_runs(
         if run["kind"] != "answers" or Path(run["data"]) != data:
             continue
         plan = find_run(run["run"]).plan()
-        # Without a judge an answer has no outcome to compare.
-        of_all = plan.judge_entries and not plan.limit and plan.part in WITH_TEST
+        # Without a judge nothing is compared, and a gate's training patients are not counted.
+        of_all = plan.judge_entries and not plan.limit and plan.part in ("", "test")
         if not of_all or plan.readers != (reader,) or plan.digest != digest:
             continue
         usual = plan.protocol.budget().k
@@ -252,12 +240,16 @@ def waterfall(runs: list[RunRef], label: str, judge: str) -> list[Row]:
     EFFECT against the one before."""
     rows: list[Row] = []
     shown = ("n", "accuracy", "patient_low", "patient_high", "unparsed")
-    for before, run in zip((None, *runs), runs, strict=False):
-        accuracy = report(run)["tables"]["accuracy"]
-        fixed = {"label": label, "judge": judge, "band": "overall"}
-        overall: Row = next((r for r in accuracy if fixed.items() <= r.items()), {})
-        effect = _effect(before, run, label, judge)
-        rows.append({"run": run} | effect | {name: overall.get(name) for name in shown})
+    before = None
+    for run in runs:
+        with run_facts(run) as (ask, plan):
+            overall = shares(plan, counted(ask, CELL), [((), {})])
+        named = (row for row in overall if (row["label"], row["judge"]) == (label, judge))
+        of_arm: Row = next(named, {})
+        after = _answers(run, label, judge)
+        effect = _effect(before, after, label, judge)
+        rows.append({"run": run} | effect | {name: of_arm.get(name) for name in shown})
+        before = after
     return rows
 
 
@@ -273,10 +265,12 @@ def faults_alone(
     """
     arm = next((e.name for e in find_run(corrected).plan().arms if e.label == label), "")
     rows: list[Row] = []
+    base = _answers(corrected, label, judge)
     for fault in FAULTS:
         run, other = runs.get(f"only_{fault.name}"), fault.arms and arm not in fault.arms
         row: Row = {"fault": fault.name, "title": fault.title, "did": fault.did, "run": run}
-        row |= _effect(None if other else corrected, run, label, judge)
+        after = _answers(run, label, judge) if run and not other else None
+        row |= _effect(base, after, label, judge)
         silent = "" if row["acted"] or not run else "changed no prompt, answer or judged text"
         if other:
             silent = f"concerns the arms {' and '.join(fault.arms)} alone"
@@ -284,16 +278,19 @@ def faults_alone(
     return rows
 
 
-def _effect(base: str | None, run: str | None, label: str, judge: str) -> Row:
+Answers = tuple[dict[str, tuple[Any, ...]], Outcomes]
+
+
+def _effect(base: Answers | None, run: Answers | None, label: str, judge: str) -> Row:
     """The columns EFFECT of a run against another, null without one of them; those of the
     difference where one lacks the arm or judge."""
     row: Row = dict.fromkeys(EFFECT)
-    if not base or not run:
+    if base is None or run is None:
         return row
-    before, after = _texts(base, label, judge), _texts(run, label, judge)
+    (before, outcomes_before), (after, outcomes_after) = base, run
     both = before.keys() & after.keys()
     row |= {"acted": sum(before[key] != after[key] for key in both), "both": len(both)}
-    for pair in differences(read_outcomes(base), read_outcomes(run)):
+    for pair in differences(outcomes_before, outcomes_after):
         if (pair["arm"], pair["judge"]) == (label, judge):
             row |= pick(pair, ("n", "difference", "unscored", "bound_low", "bound_high", "p"))
             ends = (pair["patient_low"], pair["patient_high"]) if row["acted"] else (None, None)
@@ -303,8 +300,9 @@ def _effect(base: str | None, run: str | None, label: str, judge: str) -> Row:
     return row
 
 
-def _texts(run: str, label: str, judge: str) -> dict[str, tuple[Any, ...]]:
-    """Instruction → the hash of its prompt, the answer, and the hash of what was judged."""
+def _answers(run: str, label: str, judge: str) -> Answers:
+    """Instruction → the hash of its prompt, the answer, and the hash of what was judged; and the
+    outcomes of the run."""
     folder = find_run(run)
     plan = folder.plan()
     store = counted_store(folder, plan)
@@ -318,7 +316,7 @@ def _texts(run: str, label: str, judge: str) -> dict[str, tuple[Any, ...]]:
     where = f"{COUNTS} AND judge = {literal(judge)} AND label = {literal(label)}"
     verdicts = store.select("verdicts", "answer_key, prompt_hash", where)
     judged = {row["answer_key"]: row["prompt_hash"] for row in verdicts}
-    return {
+    texts = {
         row["instruction"]: (
             row["prompt_hash"],
             row["answer"],
@@ -326,6 +324,7 @@ def _texts(run: str, label: str, judge: str) -> dict[str, tuple[Any, ...]]:
         )
         for row in answers
     }
+    return texts, read_outcomes(run)
 
 
 @needs("viewer")

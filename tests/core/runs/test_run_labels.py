@@ -20,19 +20,20 @@ def run(workspace):
     return make_run(document).id
 
 
-def test_a_label_is_shown_in_lists_and_leaves_the_run_as_it_was(run, capsys):
+def test_a_label_is_shown_in_lists_names_the_run_and_leaves_it_as_it_was(run, capsys):
     folder = find_run(run)
-    before = folder.spec.read_bytes(), sorted(p.name for p in folder.path.iterdir())
+    before, files = folder.spec.read_bytes(), {*folder.path.iterdir()}
     spec_name = api.status(run)["name"]
     assert main(["label", run, "--name", " <b>new</b> "]) == 0
     assert api.status(run)["name"] == "<b>new</b>" and "<b>new</b>" in capsys.readouterr().out
-    api.label_run(run, "")
+    assert main(["label", "<b>new</b>", "--name", ""]) == 0
     assert api.status(run)["name"] == spec_name
+    make_run(folder.plan().raw)
+    assert main(["status", spec_name]) == 2 and "2 runs are named" in capsys.readouterr().err
     noted = [line["fields"] for line in api.audit_lines() if line["event"] == "labelled"]
     assert noted == [["name"], ["name"]]
-    after = folder.spec.read_bytes(), sorted(p.name for p in folder.path.iterdir())
-    assert after[0] == before[0]
-    assert set(after[1]) - set(before[1]) == {"labels.json"}
+    assert folder.spec.read_bytes() == before
+    assert {*folder.path.iterdir()} - files == {folder.labels}
 
 
 @pytest.mark.parametrize("wrong", ["x" * 201, "a\nb"])
