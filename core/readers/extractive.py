@@ -152,7 +152,7 @@ class Extractive:
         least = count_tokens(HEAD + MIDDLE + TAIL) + protocol.answer_tokens + 1
         if type(window) is not int or window < least:
             raise InputError(
-                f"'window' of the reader 'extractive' is a joined number of tokens from {least}: "
+                f"'window' of the reader 'extractive' is a whole number of tokens from {least}: "
                 "fewer leave no room for a question and its answer"
             )
         self.protocol = protocol
@@ -209,10 +209,8 @@ def _answer_lines(
 ) -> tuple[list[ContextLine], str]:
     """The lines that answer a question; or the nearest one, and why it does not. ``cosine`` [n]:
     of each line with the question."""
-    joined = _with_codes(context)
-    texts = AnalysedIndex.of(
-        [f"{line.title}\n{t}" for line, t in zip(context, joined, strict=True)]
-    )
+    entry = _with_codes(context)
+    texts = AnalysedIndex.of([f"{line.title}\n{t}" for line, t in zip(context, entry, strict=True)])
     sections = AnalysedIndex.of([line.section for line in context], texts.analyzer.language)
     items = _items(question, texts, sections)
     named = sections.coverage(items)
@@ -220,7 +218,7 @@ def _answer_lines(
     score = standardised_sum(texts.scores(question), cosine)
     score[[is_heading(body(line)) for line in context]] = -np.inf
     lines = np.flatnonzero((held >= LEAST_COVERAGE) & (score > -np.inf)).tolist()
-    lines = [i for i in lines if joined[i]]
+    lines = [i for i in lines if entry[i]]
     if not lines:
         return [context[int(np.argmax(score))]], "no line of the context holds what is asked"
 
@@ -278,7 +276,7 @@ def _answer_lines(
     parts = _pressures(context[best].text)
     if len(parts) == 1 and len(_pressures(question)) != 1:
         for i, line in enumerate(context):
-            if joined[i] and _pressures(line.text) - parts and fact_date(line) == day[best]:
+            if entry[i] and _pressures(line.text) - parts and fact_date(line) == day[best]:
                 return [context[j] for j in sorted((best, i))], ""
     return [context[best]], ""
 
