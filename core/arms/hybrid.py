@@ -1,6 +1,7 @@
 """Hybrid: BM25 over analysed texts and MiniLM embeddings, their standardised scores added
-(midchart.core.stats.ranking). A cosine above 0 is the reason to keep a sentence, or a word that it
-shares with the question or its equivalents.
+(midchart.core.stats.ranking). Of a line and its coded entry the line has the higher score. A cosine
+above 0 is the reason to keep a sentence, or a word that it shares with the question or its
+equivalents.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from midchart.core.arms.base import Candidates, Mask, Scores
 from midchart.core.arms.bm25_analysed import analysed
 from midchart.core.arms.semantic import SemanticArm
 from midchart.core.stats.ranking import standardised_sum
+from midchart.core.text.prompt import CODED
 from midchart.core.types import Instruction
 
 
@@ -21,7 +23,14 @@ class Hybrid(SemanticArm):
 
     def score(self, pool: Candidates, instruction: Instruction) -> Scores:
         lexical = analysed(pool).scores(instruction.question)
-        return standardised_sum(lexical, self.cosines(pool, instruction.question))
+        total = standardised_sum(lexical, self.cosines(pool, instruction.question))
+        written: dict[int, int] = {}
+        for i, sentence in enumerate(pool.sentences):
+            if CODED not in sentence.text:
+                written[sentence.span.event] = i
+            elif total[i] > total[line := written.get(sentence.span.event, i)]:
+                total[[i, line]] = total[[line, i]]
+        return total
 
     def reasons(self, pool: Candidates, instruction: Instruction) -> Mask:
         shared_term = analysed(pool).scores(instruction.question) > 0

@@ -36,13 +36,12 @@ class MiniLM:
     """The BERT encoder in ``folder`` (Devlin et al. 2019) as functions on its tensors, on a GPU
     where there is one.
 
-    Raises MissingModel where the folder's model is no BERT, or lacks weights or its tokenizer.
+    Raises MissingModel where the folder's model is no BERT, or lacks its tokenizer.
     """
 
     def __init__(self, folder: Path) -> None:
         settings.wait_passively()
         import torch
-        from safetensors import SafetensorError
         from safetensors.torch import load_file
         from tokenizers import Tokenizer
 
@@ -52,13 +51,7 @@ class MiniLM:
         if not (folder / "tokenizer.json").is_file():
             raise MissingModel(f"{folder}: tokenizer.json is missing")
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        try:
-            tensors: dict[str, Any] = load_file(folder / "model.safetensors", self.device)
-        except (OSError, SafetensorError) as error:
-            raise MissingModel(
-                f"{folder / 'model.safetensors'} cannot be read ({type(error).__name__}); get the "
-                "weights again"
-            ) from error
+        tensors: dict[str, Any] = load_file(folder / "model.safetensors", self.device)
         self._tensors = {name: tensor.float() for name, tensor in tensors.items()}
         self._layers = int(config["num_hidden_layers"])
         self._heads = int(config["num_attention_heads"])

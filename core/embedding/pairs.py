@@ -56,17 +56,13 @@ CPU_ROWS, GPU_ROWS = 8, 64
 def labels_of(folder: Path) -> tuple[str, ...]:
     """The labels of the model in ``folder``, in the order of its outputs.
 
-    From the config's ``id2label``; one nameless label where it has a single output. Raises
-    MissingModel where the config cannot be read or names fewer labels than outputs.
+    From the config's ``id2label``; raises MissingModel where it has none.
     """
     path = folder / "config.json"
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-        named = {int(id): str(label) for id, label in (config.get("id2label") or {}).items()}
-        count = len(named) or int(config.get("num_labels", 2))
-        return tuple(named[i] for i in range(count))
-    except (ValueError, KeyError, AttributeError, TypeError):
-        raise MissingModel(f"{path}: id2label is missing or invalid") from None
+    named = json.loads(path.read_text(encoding="utf-8")).get("id2label")
+    if not named:
+        raise MissingModel(f"{path}: id2label is missing")
+    return tuple(named[id] for id in sorted(named, key=int))
 
 
 def refuse_tokenizer(folder: Path) -> None:

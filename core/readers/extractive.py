@@ -1,15 +1,13 @@
 """Extractive: answers with the lines of its context that hold what is asked, word for word.
 
-A baseline without generation: it shows what a selection is worth when reading adds no reasoning.
-A line is compared with the question together with its title: by the analysed words that both have
-and by MiniLM (midchart.core.stats.ranking). Only a line that holds the asked item, itself or in its
-title, is an answer, and a heading is none; where no line does, the answer is "Not documented." and
-the nearest line its source. Of a question for a section ("Which allergies?") the answer is the
-lines under that heading, of one for the latest value the line of the newest date.
+A baseline without generation: it shows what a selection is worth when reading adds no reasoning. A
+line answers where it holds the asked item, itself, in its coded entry or in its section, and is no
+heading; where none does, the answer is "Not documented." and the nearest line its source. Among
+those that do, what the question asks for decides (several, the newest, a time, a person), then the
+score: analysed words and MiniLM (midchart.core.stats.ranking).
 
-Of a multiple-choice question it chooses the option nearest to a line. Under the published
-truncation its answer is empty where the question was cut off, where a language model would continue
-the record (docs/methods.md, Stage 2: reading).
+Under the published truncation its answer is empty where the question was cut off, where a language
+model would continue the record (docs/methods.md, Stage 2: reading).
 """
 
 from __future__ import annotations
@@ -32,6 +30,7 @@ from midchart.core.stats.ranking import standardised_sum
 from midchart.core.text import count_tokens
 from midchart.core.text.analysis import Analyzer, QuestionPart
 from midchart.core.text.prompt import (
+    CODED,
     HEAD,
     MIDDLE,
     NOT_DOCUMENTED,
@@ -49,12 +48,13 @@ LEAST_COVERAGE = 0.5
 MOST_LINES = 12
 """Most lines of an answer that is a section."""
 _GENERAL = """
-active anyone anything arrival baby begin begun boy care chart child current currently date detail
-document documented earliest ever first get girl given happen history information initial kind
-known last latest level man many measured mentioned moment much name need newest next noted number
-often old oldest onset past performed prescribed present previous reading receive received recent
-recently recorded reported result show start started status still stop stopped take taken taking
-time today type undergo upcoming used value woman year
+"" active amount anyone anything arrival baby begin begun boy care chart child current currently
+date detail document documented dosage dose earliest ever first get girl given happen history
+information initial kind known last latest level main man many measured mentioned moment much name
+need newest next noted number often old oldest onset past performed prescribed present previous
+primary principal reading receive received recent recently recorded reported result show start
+started status still stop stopped strength take taken taking time today tried try type undergo
+upcoming used value woman year
 """
 """Words of a question that name no item."""
 _ABSENT = re.compile(
@@ -77,14 +77,18 @@ _ASKED = {
         "next": "next|upcoming|n[aä]chste[nrs]?|prochaine?|pr[oó]xim[ao]",
         "when": "when|what (?:date|day|time)|wann|quand|cu[aá]ndo",
         "who": "who|whom|whose",
+        "dose": "dose|dosage|how much|dosis|dosierung|posologie",
     }.items()
 }
-"""What a question asks for: several lines, a line of some time, a time, a person."""
+"""What a question asks for: several lines, a line of some time, a time, a person, an amount."""
 _STATED = {
     "when": re.compile(r"\b(?:19|20)\d\d\b|\d\d?/\d\d?/\d\d|\b\d\d?:\d\d"),
+    "dose": re.compile(
+        r"\b\d+(?:[.,]\d+)?\s?(?:mg|mcg|µg|g|ml|units?|iu|puffs?|tab)", re.IGNORECASE
+    ),
     "who": re.compile(r"\b(?:Dr|MD|DO|NP|PA|RN|Prof|[Pp]rovider|[Pp]hysician|[Pp]erformer)\b"),
 }
-"""A line that states a time or a person."""
+"""A line that states a time, an amount or a person."""
 _ENDED = re.compile(
     r"\b(?:stopped|no longer active|inactive|discontinued|resolved|expired)\b|\(end\)",
     re.IGNORECASE,
@@ -93,14 +97,16 @@ _PLANNED = re.compile(r"\b(?:ordered|planned|pending|scheduled)\b", re.IGNORECAS
 _NEGATED = re.compile(r"\b(?:denie[ds]|no|not|never|without)\b", re.IGNORECASE)
 _PRESSURE = re.compile(r"\b(systolic|diastolic)\b", re.IGNORECASE)
 """Of a blood pressure whose two numbers are lines of their own."""
-_CODED = "coded entry: "
+_CODED = re.compile(CODED)
+_GRAMMAR = re.compile("[\u3040-\u309f]")
+"""Hiragana, in which Japanese writes what no item is."""
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAY = re.compile(
     r"(?<![\d./-])(?:(?P<y>\d{4})-(?P<m>\d\d)(?:-(?P<d>\d\d))?"
     r"|(?P<m2>\d\d?)/(?P<d2>\d\d?)/(?P<y2>\d{4}|\d\d)|(?P<d3>\d\d?)\.(?P<m3>\d\d?)\.(?P<y3>\d{4})"
     r"|(?P<y4>(?:19|20)\d\d)(?P<m4>[01]\d)(?P<d4>[0-3]\d))(?![\d-])"
-    rf"|\b(?P<n>{'|'.join(_MONTHS)})[a-z]*\.?\s+(?:(?P<d5>\d\d?)(?:st|nd|rd|th)?,?\s+)?"
-    r"(?P<y5>\d{4})\b",
+    rf"|\b(?:(?P<d6>\d\d?)[ -])?(?P<n>{'|'.join(_MONTHS)})[a-z]*\.?[\s-]+"
+    r"(?:(?P<d5>\d\d?)(?:st|nd|rd|th)?,?[\s-]+)?(?P<y5>\d{4})\b",
     re.IGNORECASE,
 )
 
@@ -216,9 +222,10 @@ def _answer_lines(
     named = sections.coverage(items)
     held = np.maximum(texts.coverage(items), named)
     score = standardised_sum(texts.scores(question), cosine)
-    score[[is_heading(body(line)) for line in context]] = -np.inf
+    score[
+        [not t or is_heading(body(line)) for line, t in zip(context, entry, strict=True)]
+    ] = -np.inf
     lines = np.flatnonzero((held >= LEAST_COVERAGE) & (score > -np.inf)).tolist()
-    lines = [i for i in lines if entry[i]]
     if not lines:
         return [context[int(np.argmax(score))]], "no line of the context holds what is asked"
 
@@ -233,7 +240,7 @@ def _answer_lines(
     else:
         excluded = [_NEGATED] if "which" in asked else []
         excluded += [_ENDED] if "now" in asked else []
-        excluded += [] if listed or asked & {"next", "when"} else [_PLANNED]
+        excluded += [] if listed or asked & {"next", "when", "dose"} else [_PLANNED]
         for rule in excluded:
             if not rule.search(question):
                 lines = [i for i in lines if not rule.search(context[i].text)] or lines
@@ -242,7 +249,7 @@ def _answer_lines(
             if some := [i for i in lines if share[i] >= LEAST_COVERAGE]:
                 lines = some
                 break
-    for rule in (_ABSENT, *([_ENDED] if "now" in asked else ())):
+    for rule in (_ABSENT, _CODED, *([_ENDED] if "now" in asked else ())):
         lines = [i for i in lines if not rule.search(body(context[i]))] or lines
     if listed or "when" in asked:
         most = max(held[lines])
@@ -298,7 +305,7 @@ def _with_codes(context: Sequence[ContextLine]) -> list[str]:
     written: dict[str, int] = {}
     for i, line in enumerate(context):
         event = line.sentence_id.partition(".")[0]
-        if _CODED not in line.text:
+        if not _CODED.search(line.text):
             written[event] = i
         elif event in written:
             texts[written[event]] += f"\n{texts[i]}"
@@ -312,6 +319,7 @@ def _items(question: str, texts: AnalysedIndex, sections: AnalysedIndex) -> list
     analyzer = texts.analyzer
     general = set(analyzer.terms(_GENERAL))
     items = [part for part in analyzer.question(question) if not general.issuperset(part.terms)]
+    items = [part for part in items if not _GRAMMAR.search("".join(part.terms))]
     same = analyzer.asked_in(question) == analyzer
     return [p for p in items if same or any(i.coverage([p]).any() for i in (texts, sections))]
 

@@ -186,10 +186,9 @@ class Gguf(LocalReader):
                 '{ name = "gguf", model = "Llama-3.2-3B-Instruct-Q4_K_M.gguf" }'
             )
         file = cls.model_file(chosen.model)
-        if importlib.util.find_spec("xllamacpp") is None:
-            raise missing_package("xllamacpp", "gguf")
-        if importlib.util.find_spec("gguf") is None:
-            raise missing_package("gguf", "gguf")
+        for package in ("xllamacpp", "gguf"):
+            if importlib.util.find_spec(package) is None:
+                raise missing_package(package, "gguf")
         with (
             file.open("rb") as content,
             mmap.mmap(content.fileno(), 0, prot=mmap.PROT_READ) as all_,

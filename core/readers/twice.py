@@ -77,11 +77,9 @@ class TwiceReader(ManyReader):
 def agreed(first: Answer, second: Answer) -> Answer:
     """The first of two answers where both have the same words, else "Not documented."."""
     both = (first, second)
-    failed = next((one for one in both if one.status != "ok"), None) or next(
-        (one for one in both if one.ended in CUT_OFF), None
-    )
-    if failed is not None:
-        return failed
+    cut = [one for one in both if one.ended in CUT_OFF]
+    if failed := [one for one in both if one.status != "ok"] or cut:
+        return failed[0]
     costs = (first.cost_usd, second.cost_usd)
     same = words(first.text) == words(second.text)
     answer = first if same else replace(first, text=NOT_DOCUMENTED, sources=(), quotes=False)

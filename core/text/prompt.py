@@ -124,6 +124,8 @@ def day(time: datetime | None) -> str:
     return time.date().isoformat() if time else "undated"
 
 
+CODED = "coded entry: "
+"""Before what is read of the codes of an entry."""
 LINE_DATE = r"(?:\d{4}-\d\d-\d\d(?:T\d\d:\d\d)?|undated)"
 """Pattern of what :func:`line_date` writes."""
 
@@ -156,10 +158,11 @@ def body(line: ContextLine) -> str:
 
 
 def is_heading(line: str) -> bool:
-    """Whether a line ends with a colon, has capitals only, or is marked as a heading."""
+    """Whether a line ends with its only colon, has capitals only, or is marked as a heading."""
     text = line.strip()
     marked = text.startswith("#") or (text.startswith("**") and text.endswith("**"))
-    return marked or text.endswith(":") or (text.isupper() and not any(map(str.isdigit, text)))
+    labels = text.endswith(":") and text.count(":") == 1
+    return marked or labels or (text.isupper() and not any(map(str.isdigit, text)))
 
 
 def written(line: str | None) -> str:

@@ -54,9 +54,9 @@ def without(part: str) -> Iterator[None]:
         if part.endswith("stems"):
             patch.setattr(analysis, "_stem", lambda word, language: word)
         patch.setattr(bm25_analysed, "_indexes", LRU(16))
-        analysis.analyzer.cache_clear()
+        analysis._equivalents.cache_clear()
         yield
-    analysis.analyzer.cache_clear()
+    analysis._equivalents.cache_clear()
 
 
 def one_line(text: str) -> str:
