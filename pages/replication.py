@@ -39,9 +39,6 @@ with navigation.readable("These runs cannot be read"):
             arms = sorted(arms, key=lambda arm: view.FIRST.index(arm) if arm in view.FIRST else 9)
             arm = view.pick_component("arm", arms)
             judge = view.pick_component("judge", judges)
-    if published and corrected and published != corrected:
-        rows = state.result(state.finished_key(*runs), api.compare_runs, runs)["results"]
-        compared = next((r for r in rows if (r["arm"], r["judge"]) == (arm, judge)), None)
     of_paper = state.finished_key(*runs, *other_runs)
     top = st.container()
     if not finished:
@@ -64,6 +61,9 @@ with navigation.readable("These runs cannot be read"):
         claims = state.result(of_paper, api.paper_claims, *runs, judge, other_runs)
         messages.conclude(*view.claims_text(claims), place=top)
     else:
+        if published and corrected and published != corrected:
+            rows = state.result(state.finished_key(*runs), api.compare_runs, runs)["results"]
+            compared = next((r for r in rows if (r["arm"], r["judge"]) == (arm, judge)), None)
         rows = state.result(of_paper, api.paper_comparison, *runs, judge, other_runs)
         messages.conclude(
             *view.headline(rows, arm, reader, (judge, judges[0]), compared), place=top
