@@ -26,7 +26,7 @@ class Hybrid(SemanticArm):
         total = standardised_sum(lexical, self.cosines(pool, instruction.question))
         written: dict[int, int] = {}
         for i, sentence in enumerate(pool.sentences):
-            if CODED not in sentence.text:
+            if not CODED.match(sentence.text):
                 written[sentence.span.event] = i
             elif total[i] > total[line := written.get(sentence.span.event, i)]:
                 total[[i, line]] = total[[line, i]]

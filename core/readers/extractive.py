@@ -45,7 +45,7 @@ from midchart.core.weights import MINILM
 
 LEAST_COVERAGE = 0.5
 """Share of what is asked, rarer parts counting more, that a line holds that is an answer."""
-MOST_LINES = 12
+MOST_LINES = 24
 """Most lines of an answer that is a section."""
 _GENERAL = """
 "" active amount anyone anything arrival baby begin begun boy care chart child current currently
@@ -97,7 +97,6 @@ _PLANNED = re.compile(r"\b(?:ordered|planned|pending|scheduled)\b", re.IGNORECAS
 _NEGATED = re.compile(r"\b(?:denie[ds]|no|not|never|without)\b", re.IGNORECASE)
 _PRESSURE = re.compile(r"\b(systolic|diastolic)\b", re.IGNORECASE)
 """Of a blood pressure whose two numbers are lines of their own."""
-_CODED = re.compile(CODED)
 _GRAMMAR = re.compile("[\u3040-\u309f]")
 """Hiragana, in which Japanese writes what no item is."""
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
@@ -222,9 +221,8 @@ def _answer_lines(
     named = sections.coverage(items)
     held = np.maximum(texts.coverage(items), named)
     score = standardised_sum(texts.scores(question), cosine)
-    score[
-        [not t or is_heading(body(line)) for line, t in zip(context, entry, strict=True)]
-    ] = -np.inf
+    silent = [not t or is_heading(body(line)) for line, t in zip(context, entry, strict=True)]
+    score[silent] = -np.inf
     lines = np.flatnonzero((held >= LEAST_COVERAGE) & (score > -np.inf)).tolist()
     if not lines:
         return [context[int(np.argmax(score))]], "no line of the context holds what is asked"
@@ -239,7 +237,7 @@ def _answer_lines(
         lines = section
     else:
         excluded = [_NEGATED] if "which" in asked else []
-        excluded += [_ENDED] if "now" in asked else []
+        excluded += [_ENDED] if asked & {"now", "when"} else []
         excluded += [] if listed or asked & {"next", "when", "dose"} else [_PLANNED]
         for rule in excluded:
             if not rule.search(question):
@@ -249,7 +247,7 @@ def _answer_lines(
             if some := [i for i in lines if share[i] >= LEAST_COVERAGE]:
                 lines = some
                 break
-    for rule in (_ABSENT, _CODED, *([_ENDED] if "now" in asked else ())):
+    for rule in (_ABSENT, CODED, *([_ENDED] if "now" in asked else ())):
         lines = [i for i in lines if not rule.search(body(context[i]))] or lines
     if listed or "when" in asked:
         most = max(held[lines])
@@ -266,7 +264,10 @@ def _answer_lines(
     for name in sorted(asked & _STATED.keys()):
         lines = [i for i in lines if _STATED[name].search(body(context[i]))] or lines
     if asked.isdisjoint(_STATED):  # lines that name the item before its value
-        labels = AnalysedIndex.of([_label(line) for line in context]).coverage(items)
+        before = [
+            f"{_label(line)} {re.findall(r'[^ ]+ (?=[0-9])', body(line))}" for line in context
+        ]
+        labels = AnalysedIndex.of(before).coverage(items)
         most = max(labels[lines])
         lines = [i for i in lines if labels[i] >= most]
     best = max(lines, key=score.__getitem__)
@@ -305,7 +306,7 @@ def _with_codes(context: Sequence[ContextLine]) -> list[str]:
     written: dict[str, int] = {}
     for i, line in enumerate(context):
         event = line.sentence_id.partition(".")[0]
-        if not _CODED.search(line.text):
+        if not CODED.match(body(line)):
             written[event] = i
         elif event in written:
             texts[written[event]] += f"\n{texts[i]}"
@@ -319,9 +320,9 @@ def _items(question: str, texts: AnalysedIndex, sections: AnalysedIndex) -> list
     analyzer = texts.analyzer
     general = set(analyzer.terms(_GENERAL))
     items = [part for part in analyzer.question(question) if not general.issuperset(part.terms)]
-    items = [part for part in items if not _GRAMMAR.search("".join(part.terms))]
-    same = analyzer.asked_in(question) == analyzer
-    return [p for p in items if same or any(i.coverage([p]).any() for i in (texts, sections))]
+    if analyzer.asked_in(question) != analyzer:
+        items = [p for p in items if any(i.coverage([p]).any() for i in (texts, sections))]
+    return [part for part in items if not _GRAMMAR.search("".join(part.terms))]
 
 
 def _section(

@@ -126,10 +126,8 @@ class LlamaEngine:
         return response
 
 
-@cache
-def shared_engine(file: Path, window: int, threads: int) -> LlamaEngine:
-    """The engine of a file, loaded once a process however many readers use it."""
-    return LlamaEngine(file, window, threads)
+shared_engine = cache(LlamaEngine)
+"""The engine of a file, loaded once a process however many readers use it."""
 
 
 def _added(file: Path) -> list[tuple[str, bool]]:

@@ -31,19 +31,16 @@ def prepare(name: str, watch: Watch = ignore) -> Path:
         if place.exists():
             return place
         watch("preparing the weights, once: this takes about half a minute")
-        _require_published(file, weights.MODELS[name].sha256)
+        sha256 = weights.MODELS[name].sha256
+        digest = sha256_of(file)
+        if digest != sha256:
+            raise MissingModel(
+                f"the GGUF file of the installed package is not the known one: its SHA-256 begins "
+                f"{digest[:12]}, that of the known one {sha256[:12]}"
+            )
         with tempfile.TemporaryDirectory(dir=place.parent) as inside:
             unpack(file, Path(inside, name)).rename(place)
     return place
-
-
-def _require_published(file: Path, sha256: str) -> None:
-    digest = sha256_of(file)
-    if digest != sha256:
-        raise MissingModel(
-            f"the GGUF file of the installed package is not the known one: its SHA-256 begins "
-            f"{digest[:12]}, that of the known one {sha256[:12]}"
-        )
 
 
 def unpack(file: Path, folder: Path) -> Path:

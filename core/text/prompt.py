@@ -124,8 +124,8 @@ def day(time: datetime | None) -> str:
     return time.date().isoformat() if time else "undated"
 
 
-CODED = "coded entry: "
-"""Before what is read of the codes of an entry."""
+CODED = re.compile(r"^(?:.*, )?coded entry: ")
+"""A line that is what was read of the codes of an entry."""
 LINE_DATE = r"(?:\d{4}-\d\d-\d\d(?:T\d\d:\d\d)?|undated)"
 """Pattern of what :func:`line_date` writes."""
 
