@@ -24,12 +24,12 @@ ROWS = re.compile(r"(<!--rows of (\w+): (.*?)-->\n(?:\|.*\n){2})((?:\|.*\n)*)")
 
 
 class Figures(string.Formatter):
-    """Numbers as the documents have them: "69.2 %", ".58", "2,196"."""
+    """Numbers as the documents have them: "0.9 %", ".58", "2,196"."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        """A number by a format, or what is stored, as it is."""
         number = float(value) if format_spec and isinstance(value, str) else value
-        return re.sub(r"^0\.", ".", format(number, format_spec).replace("%", " %"))
+        text = format(number, format_spec)
+        return text.replace("%", " %") if text.endswith("%") else re.sub(r"^0\.", ".", text)
 
 
 def stored() -> dict[str, Any]:
