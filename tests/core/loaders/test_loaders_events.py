@@ -69,7 +69,7 @@ def test_a_record_is_opened_from_the_store(tmp_path):
     assert [e.name for e in events] == ["A disease", "LOINC/718-7", "ICD/B"]
     assert [e.text for e in events] == ["", "110.5", "Yellow, cloudy"]
     assert events[1].time == datetime(2010, 1, 3, 10)
-    assert cohort.records.get("02") is None
+    assert "02" not in cohort.records
     with pytest.raises(UnknownName):
         cohort.records["9"]
 
