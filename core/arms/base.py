@@ -58,7 +58,7 @@ class Candidates:
     """
 
     key: tuple[str, ...]
-    sentences: tuple[Sentence, ...]
+    sentences: Sequence[Sentence]
     positions: Positions
     withheld: int = 0
     analysed: Any = None

@@ -7,6 +7,7 @@ with the chart store that it is part of.
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +18,7 @@ import msgspec
 import numpy as np
 
 from midchart.core.bm25 import BM25Index
-from midchart.core.charts.arrays import TEXT, Columns, numbers, open_table, rows_of, texts
+from midchart.core.charts.arrays import TEXT, Columns, numbers, open_table, texts
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest
 from midchart.core.text import event_text, sentence_rule, sentences, words
@@ -66,6 +67,38 @@ class StoreTables:
         return json.loads((self._folder / EVIDENCE).read_bytes())
 
 
+class StoredSentences(Sequence[Sentence]):
+    """The sentences of a record by their rows: each is made when it is first asked for."""
+
+    def __init__(self, record: Record, rows: Any) -> None:
+        self._events, self._titles = record.events, rows.column("title")
+        names = ("event", "start", "end", "tokens", "piece")
+        self._columns: list[list[int]] = [rows.column(name).to_pylist() for name in names]
+        self._sentences: list[Sentence | None] = [None] * len(self._titles)
+        self._text = -1, ""
+
+    def __len__(self) -> int:
+        return len(self._sentences)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return tuple(self)[at]
+        if (one := self._sentences[at]) is None:
+            one = self._sentences[at] = self._sentence(range(len(self))[at])
+        return one
+
+    def _sentence(self, at: int) -> Sentence:
+        order, start, end, tokens, piece = (column[at] for column in self._columns)
+        event, (known, text) = self._events[order], self._text
+        if known != order:
+            self._text = order, text = order, event_text(event)
+        number = at - bisect_left(self._columns[0], order)
+        id = f"e{order}.{number}" if piece else f"e{order}"
+        title = str(self._titles[at].as_py(), "utf-8", "surrogatepass")
+        span = Span(order, start, end)
+        return Sentence(id, span, event.time, event.kind, text[start:end], tokens, title)
+
+
 @dataclass(frozen=True)
 class RecordAnalysis:
     """What an analysis holds of one record.
@@ -77,23 +110,10 @@ class RecordAnalysis:
     tables: StoreTables
     number: int
 
-    def sentences(self, record: Record, rule: tuple[str, ...]) -> tuple[Sentence, ...] | None:
-        """The sentences of the record, pieces of an event numbered in order; None under another
-        rule."""
-        if rule != _SENTENCES:
-            return None
-        rows = self.tables.rows("sentences", self.number)
-        cut: list[Sentence] = []
-        last, text, count = -1, "", 0
-        for order, start, end, tokens, piece, title in rows_of(rows, COLUMNS["sentences"]):
-            if order != last:
-                last, text, count = order, event_text(record.events[order]), 0
-            event = record.events[order]
-            id = f"e{order}.{count}" if piece else f"e{order}"
-            span = Span(order, start, end)
-            cut.append(Sentence(id, span, event.time, event.kind, text[start:end], tokens, title))
-            count += 1
-        return tuple(cut)
+    def sentences(self, record: Record, rule: tuple[str, ...]) -> Sequence[Sentence] | None:
+        """The sentences of the record; None under another rule."""
+        stored = StoredSentences(record, self.tables.rows("sentences", self.number))
+        return stored if rule == _SENTENCES else None
 
     def bm25(self, rule: tuple[str, ...]) -> BM25Index | None:
         """The BM25 index of all sentences; None under another rule."""

@@ -45,17 +45,16 @@ def convert(
     ``write`` does, InputError where the cache cannot be written.
     """
     name, code, _ = folder.name.split("-")
-    if (cohort := opened()) is None:
-        with writing(folder.parent), _converting(folder.with_name(f".{name}.lock")):
-            if (cohort := opened()) is None:
-                others = {*folder.parent.glob(f"{name}-*")} - {folder}
-                same_code = (one for one in others if one.name.startswith(f"{name}-{code}-"))
-                with complete_folder(folder) as fresh:
-                    write(fresh, next(same_code, None))
-                    (fresh / PATH).write_text(str(place), encoding="utf-8", errors="surrogatepass")
-                for other in others:
-                    shutil.rmtree(other, ignore_errors=True)
-                cohort = opened()
+    with writing(folder.parent), _converting(folder.with_name(f".{name}.lock")):
+        if (cohort := opened()) is None:
+            others = {*folder.parent.glob(f"{name}-*")} - {folder}
+            same_code = (one for one in others if one.name.startswith(f"{name}-{code}-"))
+            with complete_folder(folder) as fresh:
+                write(fresh, next(same_code, None))
+                (fresh / PATH).write_text(str(place), encoding="utf-8", errors="surrogatepass")
+            for other in others:
+                shutil.rmtree(other, ignore_errors=True)
+            cohort = opened()
     assert cohort is not None  # a store that was written is there
     return cohort
 

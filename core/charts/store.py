@@ -133,10 +133,11 @@ class ChartRecords(NamedRecords):
         return {d: RecordAnalysis(self._tables, number) for number, d in enumerate(self._digests)}
 
 
-def open_charts(folder: Path, path: str, tag: Callable[[LoadLog], Manifest]) -> Cohort | None:
+def open_charts(folder: Path, path: str, tag: Callable[[str, LoadLog], Manifest]) -> Cohort | None:
     """The cohort of a store; None where there is none, or a damaged one.
 
-    ``tag`` reads the cohort's data-use tag as it is now; what is wrong with it enters the log.
+    ``tag`` reads the data-use tag of a cohort of a format as it is now; what is wrong with it
+    enters the log.
     """
     try:
         parts = msgspec.convert(json.loads((folder / COHORT).read_bytes()), _CohortParts)
@@ -148,7 +149,7 @@ def open_charts(folder: Path, path: str, tag: Callable[[LoadLog], Manifest]) -> 
     log = LoadLog(parts.skipped, parts.warnings)
     return Cohort(
         path,
-        manifest=tag(log),
+        manifest=tag(parts.format, log),
         records=records,
         gold=LazyGold(parts.sources, records, log),
         accounts={(part, what): account for part, what, account in parts.accounts},
@@ -170,7 +171,7 @@ def write_charts(cohort: Cohort, folder: Path, former: Path | None = None) -> No
     @cache
     def analyses() -> dict[str, RecordAnalysis]:
         # Opened by each of the forks: Arrow starts threads, with which no process is forked.
-        earlier = former and open_charts(former, "", lambda log: Manifest(""))
+        earlier = former and open_charts(former, "", lambda *_: Manifest(""))
         return earlier.records.analyses() if earlier else {}
 
     def rows(id: str) -> tuple[_Rows, _Located] | DataError:

@@ -39,7 +39,7 @@ processes = 1
 _READINGS = "readings.zip"
 _former: ZipFile | None = None
 _written: ZipFile | None = None
-"""JSON of what is read of each file, by a hash of its name and content: before, and now."""
+"""JSON of what a loader reads of each file, by a hash of its name and content: before, and now."""
 _AHEAD = 1 << 20
 """Bytes of results that a process may be ahead of the others."""
 
@@ -97,7 +97,7 @@ def each_file(
     def work(file: Source) -> tuple[Source, str, str]:
         entered, key, text = LoadLog(), "", ""
         with entered.reading(file):
-            key = files_hash([(file.name, file.digest)])
+            key = files_hash([(f"{read.__module__} {file.name}", file.digest)])
             with suppress(KeyError, BadZipFile, zlib.error):  # a new file, or a damaged store
                 text = _former.read(key).decode() if _former else ""
             text = text or json.dumps(msgspec.to_builtins(read(file, entered)))

@@ -84,10 +84,23 @@ def opened(path: str | Path) -> tuple[Cohort, Path]:
         return _state({*map(file_state, next_to), *(one.state for one in companions)})
 
     def read() -> Cohort:
-        loader = find_loader(place)
-        if not isinstance(loader, RecordLoader):
+        synthetic = read_manifest(folder, Manifest(""), LoadLog()).synthetic
+        code, settings = _code(), sorted(column_settings(folder, LoadLog()).items())
+        names = [(name, *times) for name, (_, *times) in _content(files, place, {FILE})]
+        store = charts_folder(place, code, digest(repr((names, settings, synthetic, code))))
+
+        def stored() -> Cohort | None:
+            return open_charts(
+                store, str(place), lambda format, log: LOADERS.build(format).manifest(folder, log)
+            )
+
+        if (cohort := stored()) is not None:
+            return cohort
+        if not isinstance(find_loader(place), RecordLoader):
             return read_cohort(place)
-        cohort = _converted(loader, place, folder, files)
+        with reading_file(str(place)):
+            write = partial(convert_files, place, folder, not synthetic)
+            cohort = convert(store, place, stored, write)
         if files_state(place) + state_of_neighbours() != files:
             reason = "changed while it was read"
             raise DataError(place.name, None, reason, "load it once it is complete")
@@ -98,25 +111,6 @@ def opened(path: str | Path) -> tuple[Cohort, Path]:
         (folder, files, evidence_state()), lambda: tuple(unconfirmed(folder, Manifest("")))
     )
     return _open.get((place, files, waiting), read), folder
-
-
-def _converted(loader: RecordLoader, place: Path, folder: Path, files: FilesState) -> Cohort:
-    """The cohort of the chart store of these files, which is made where it is not there."""
-    synthetic = loader.manifest(folder, LoadLog()).synthetic
-    code = digest(loader.name, _code_of(type(loader)))[:16]
-    state = (
-        *((name, *times) for name, (_, *times) in _content(files, place, {FILE})),
-        *sorted(column_settings(folder, LoadLog()).items()),
-        (synthetic, code),
-    )
-    store = charts_folder(place, code, digest(repr(state)))
-    with reading_file(str(place)):
-        return convert(
-            store,
-            place,
-            lambda: open_charts(store, str(place), partial(loader.manifest, folder)),
-            partial(convert_files, place, folder, not synthetic),
-        )
 
 
 def _content(
@@ -134,16 +128,18 @@ def _content(
     ]
 
 
-def _code_of(loader: type[RecordLoader]) -> str:
-    """A hash of the code that converts: that of this package, and of a loader outside of it."""
+def _code() -> str:
+    """A hash of the code that converts: of this package, which loaders there are, and those outside
+    of it."""
     code = code_digest(
         *("bm25", "charts", "cohorts", "documents", "fhir", "loaders", "parsing", "protocol"),
         *("storage", "text", "types"),
     )
-    module = Path(inspect.getfile(loader))
-    if loader.__module__.startswith("midchart.core."):
-        return code
-    return digest(code, *(file.read_text("utf-8") for file in sorted(module.parent.glob("*.py"))))
+    loaders = {name: LOADERS.get(name) for name in LOADERS.names()}
+    outside = [o for o in loaders.values() if not o.__module__.startswith("midchart.core.")]
+    folders = {Path(inspect.getfile(one)).parent for one in outside}
+    files = sorted(file for folder in folders for file in folder.glob("*.py"))
+    return digest(code, *loaders, *(file.read_text("utf-8") for file in files))[:16]
 
 
 def close_cohorts() -> None:

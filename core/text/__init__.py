@@ -271,7 +271,7 @@ def _title(name: str, text: str, *lines: tuple[int, int] | None) -> str:
     return " · ".join(parts.values())
 
 
-_recent: LRU[tuple[Sentence, ...]] = LRU(32, len)
+_recent: LRU[Sequence[Sentence]] = LRU(32, len)
 """Cached, so that all arms share one record's sentences."""
 
 
@@ -281,7 +281,7 @@ def sentence_rule(protocol: Protocol) -> tuple[str, ...]:
     return protocol.unit, str(protocol.sentence_tokens), protocol.interval_events, str(titled)
 
 
-def sentences(record: Record, protocol: Protocol) -> tuple[Sentence, ...]:
+def sentences(record: Record, protocol: Protocol) -> Sequence[Sentence]:
     """All units of selection of a record under a protocol, in record order.
 
     Unit "event" is the published one (a whole note is one); "sentence" the corrected one:
@@ -291,7 +291,7 @@ def sentences(record: Record, protocol: Protocol) -> tuple[Sentence, ...]:
     rule = sentence_rule(protocol)
     titled, named = protocol.scored_text == "titled", protocol.interval_events == "named"
 
-    def stored_or_cut() -> tuple[Sentence, ...]:
+    def stored_or_cut() -> Sequence[Sentence]:
         stored = record.analysed.sentences(record, rule) if record.analysed else None
         return stored or tuple(
             sentence

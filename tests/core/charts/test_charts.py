@@ -174,7 +174,7 @@ def test_what_is_stored_of_a_record_equals_what_is_computed(
         index = index_of(candidates(record, None, protocol), protocol)
         question = words("troponin, aspirin, absent and İ")
         return [
-            sentences(record, protocol),
+            list(sentences(record, protocol)),
             list(index.terms.items()),
             index.scores(question).tobytes(),
             np.flatnonzero(index.holding(question)).tolist(),
@@ -249,7 +249,7 @@ def test_limits_that_the_machine_lacks_are_named_by_the_check(folder: Path, tmp_
     store = tmp_path / "store"
     store.mkdir()
     write_charts(replace(read_cohort(folder), unconfined=("network", "programs")), store)
-    stored = open_charts(store, str(folder), lambda log: Manifest("notes"))
+    stored = open_charts(store, str(folder), lambda *_: Manifest("notes"))
     assert stored is not None
     line = check_cohort(stored)["unconfined"]
     assert line.startswith("on this machine files are read without a limit on network, programs")
