@@ -31,6 +31,12 @@ _NAMES = {
     word: str(number) for number, words in enumerate(WORDS["numbers"]) for word in words.split()
 } | {brand: drug for drug, *brands in map(str.split, WORDS["brands"]) for brand in brands}
 """Words of numbers, and brands of drugs, by which others stand in a plain text."""
+
+
+def _inches(height: re.Match[str]) -> str:
+    return f"{12 * int(height[1]) + int(height[2])} inches"
+
+
 _REWRITTEN = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -45,6 +51,10 @@ _REWRITTEN = tuple(
         (r"\bsystolic\D{0,25}(\d{2,3})\b\D{1,30}diastolic\D{0,25}(\d{2,3})\b", r"\1/\2"),
         (r"(\bfrom\b[^.;]{1,40}?) (?:up|down) to\b", r"\1 to"),
         (r"\bppd\b", "packs per day"),
+        (r"\bq\s?(\d+)\s?h(?:ours?|rs?)?\b", r"every \1 hours"),
+        (r"\b(?:t([12])dm|dm ?([12]))\b", r"type \1\2 diabetes"),
+        (r"\bdo not (?:(r)esuscitate|(i)ntubate)\b", r"dn\1\2"),
+        (r"\b(\d) ?(?:ft|feet|foot|') ?(\d{1,2})(?: ?(?:in|inch|inches)\b|\"|'')?", _inches),
         (r"\btwice\b", "2 times"),
         (r"\bthrice\b", "3 times"),
         (r"\bn't\b|(?<=\w)n't\b", " not"),
@@ -104,13 +114,12 @@ _EVERY = {"hour": 24.0, "day": 1.0, "week": 1 / 7, "month": 1 / 30, "year": 1 / 
 _FREQUENCY = re.compile(
     r"\b(?P<times>once|\d+\s*(?:times|x))\s+(?:(?:a|per|each|every)\s+|/)?"
     r"(?P<per>hourly|daily|weekly|monthly|yearly|day|week|month|year)\b"
+    r"|(?:\b(?:a|per|each)\s|/\s?)(?P<rate>day|week|month|year)\b(?! (?:before|after|later|ago))"
     r"|\bevery\s+(?P<other>other\s+)?(?:(?P<n>\d+)\s+)?(?P<unit>hour|day|week|month)s?\b"
-    r"|\bq\s?(?P<hours>\d+)\s?h(?:ours?|rs?)?\b"
-    r"|\b(?P<latin>q\.?d|b\.?i\.?d|t\.?i\.?d|q\.?i\.?d|q\.?o\.?d|qhs|qam|qpm)\b\.?"
-    r"|\b(?P<alone>daily|nightly|weekly|monthly|at bedtime|each (?:morning|evening|night|day))\b"
+    r"|\b(?P<alone>q\.?d|b\.?i\.?d|t\.?i\.?d|q\.?i\.?d|q\.?o\.?d|qhs|qam|qpm"
+    r"|daily|nightly|weekly|monthly|at bedtime|each (?:morning|evening|night))\b"
 )
-_LATIN = {"qd": 1, "bid": 2, "tid": 3, "qid": 4, "qod": 0.5, "qhs": 1, "qam": 1, "qpm": 1}
-_ALONE = {"weekly": 1 / 7, "monthly": 1 / 30}
+_ALONE = {"weekly": 1 / 7, "monthly": 1 / 30, "bid": 2.0, "tid": 3.0, "qid": 4.0, "qod": 0.5}
 
 
 def _ratio(match: re.Match[str]) -> tuple[int, int]:
@@ -123,12 +132,10 @@ def _per_day(match: re.Match[str]) -> float:
         times = 1.0 if word == "once" else float(word.removesuffix("times"))
         return times * _EVERY[match["per"].removesuffix("ly").replace("dai", "day")]
     if match["unit"]:
-        return _EVERY[match["unit"]] / float(match["n"] or (2 if match["other"] else 1))
-    if match["hours"]:
-        return 24 / max(1.0, float(match["hours"]))
-    if match["latin"]:
-        return float(_LATIN[match["latin"].replace(".", "")])
-    return _ALONE.get(match["alone"], 1.0)
+        return _EVERY[match["unit"]] / max(1, int(match["n"] or (2 if match["other"] else 1)))
+    if match["rate"]:
+        return _EVERY[match["rate"]]
+    return _ALONE.get(match["alone"].replace(".", ""), 1.0)
 
 
 # Claims.
@@ -234,12 +241,13 @@ def _claims(text: str) -> Iterator[StatedClaim]:
             rest = pattern.sub(lambda match: " " * len(match[0]), rest)
         end = 0
         for quantity, start, stop in quantity_places(rest):
-            compared = _COMPARED.search(rest[end:start])
+            between = rest[end:start]
+            compared = _COMPARED.search(between) if not end or between.strip() != "over" else None
             after = _OR_MORE.match(rest, stop)
             sign = "=" if compared is None else "<" if compared["below"] else "~"
             if after or (compared and compared["above"]):
                 sign = "<" if after and after["below"] else ">"
-            item = tuple(_ITEM.findall(FORMS["before"].sub(" ", rest[end:start])))
+            item = tuple(_ITEM.findall(FORMS["before"].sub(" ", between)))
             yield claim("amount", Amount(quantity, sign), start, item)
             end = stop
         for state, pattern in STATES.items():

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import pairwise
 
 from midchart.core.judges.claims import (
     FORMS,
@@ -78,6 +79,12 @@ def content(text: str) -> tuple[str, ...]:
     """The words and numbers that state something, in order, stemmed."""
     words = (word for word in _WORD.findall(folded(plain(text))) if word not in _FUNCTION)
     return tuple(stem(word) for word in words)
+
+
+def adjacent(text: str) -> list[tuple[str, str]]:
+    """The pairs of neighbouring words that state something, stemmed."""
+    words = _WORD.findall(folded(plain(text)))
+    return [(stem(a), stem(b)) for a, b in pairwise(words) if not {a, b} & _FUNCTION]
 
 
 def core(reference: str, question: str) -> str:
@@ -203,33 +210,26 @@ def _amounts(case: _Case) -> Comparison:
     stated: list[Amount] = [claim.value for claim in claims]
     if not expected:
         added = [one for one in new(case.full) if one.quantity.unit]
-        contrary = [
-            one
-            for one in stated
-            if any(one.quantity.unit and one.quantity.comparable(a.quantity) for a in added)
-        ]
+        units = [one.quantity for one in added]
+        contrary = [one for one in stated if any(map(one.quantity.comparable, units))]
         agrees = any(_among(one, contrary, case.item) for one in added)
         return _no("another value") if contrary and not agrees else _UNDECIDED
+    ends = [one.quantity.bare for one in expected] if _RANGE.search(case.reference.plain) else []
+    in_range = FORMS["about"].search(f"{case.asked} {case.answer.plain}") and any(
+        len(ends) == 2 and ends[0] <= one.quantity.bare <= ends[1] for one in stated
+    )
     years = {day.year for day in case.answer.dates}
     missing = [
         one
-        for one in ([] if _in_range(case, expected, stated) else expected)
+        for one in ([] if in_range else expected)
         if not _among(one, stated, case.item) and not (_is_year(one) and one.quantity.bare in years)
     ]
     required = bool(FORMS["value_asked"].search(case.asked)) or not case.left
-    others = [
-        one
-        for one in stated
-        if not _among(one, [claim.value for claim in case.full.values("amount")], case.item)
-        and not _among(one, known, case.item)
-    ]
+    known += [claim.value for claim in case.full.values("amount")]
+    others = [one for one in stated if not _among(one, known, case.item)]
     if missing:
-        comparable = any(
-            other.quantity.comparable(one.quantity, case.item)
-            for other in others
-            for one in missing
-        )
-        if required or comparable:
+        pairs = ((other.quantity, one.quantity) for other in others for one in missing)
+        if required or any(other.comparable(one, case.item) for other, one in pairs):
             return _no("another value" if others else "the value is missing")
         return _UNDECIDED
     units = {one.quantity.unit for one in expected} | {""}
@@ -241,19 +241,6 @@ def _amounts(case: _Case) -> Comparison:
     if rivals and re.search(r"\bor\b|\boder\b|\bou\b", case.answer.plain):
         return _no("alternatives")
     return Comparison(True, AGREES) if required else _UNDECIDED
-
-
-def _in_range(case: _Case, expected: Sequence[Amount], stated: Sequence[Amount]) -> bool:
-    """Whether an answer that is approximate, or to a question about what is, has an amount between
-    both ends of the reference's range, in their unit."""
-    approximate = FORMS["about"].search(f"{case.asked} {case.answer.plain}")
-    if not approximate or len(expected) != 2 or not _RANGE.search(case.reference.plain):
-        return False
-    low, high = (one.quantity for one in expected)
-    return any(
-        low.bare <= one.quantity.bare <= high.bare and one.quantity.unit in ("", high.unit)
-        for one in stated
-    )
 
 
 def _is_year(amount: Amount) -> bool:
@@ -378,6 +365,8 @@ def _opposite(group: str, states: set[str], answered: set[str]) -> bool:
 def _polarity(case: _Case, reference: str, answer: str) -> Comparison:
     """Yes and no, of both or of one of them against what the other asserts or denies."""
     expected, answered = reference_polarity(reference), answer_polarity(answer)
+    if ellipsis := FORMS["ellipsis"].search(case.answer.plain):
+        answered = answered or ("no" if ellipsis[1] else "yes")
     asserted, denied = _poles(case.answer.plain)
     if expected and answered:
         return Comparison(expected == answered, f"{expected} expected, {answered} said")
@@ -440,10 +429,10 @@ def _denials(case: _Case) -> Comparison:
 
 def _items(case: _Case) -> Comparison:
     """Items of a list, of which the answer has some and lacks others."""
-    stated = case.words | {"yes", "no"}
+    stated = case.words | _OF_VALUES | {"yes", "no"}
     reference = _without_states(case.reference.plain)
     parts = (frozenset(content(part)) - stated for part in FORMS["items"].split(reference))
-    items = [part for part in parts if part]
+    items = [part for part in parts if any(map(str.isalpha, part))]
     held = frozenset(content(with_equivalents(case.reference.plain, case.answer.plain)))
     missing = [item for item in items if not item & held]
     listed = all(len(item) <= _LONGEST_ITEM for item in items)

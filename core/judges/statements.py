@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import pairwise
 from math import exp, log1p
 from typing import Annotated, Any
 
@@ -24,6 +23,7 @@ from midchart.core.judges import JUDGES
 from midchart.core.judges.agreement import card
 from midchart.core.judges.choice import ChoiceJudge
 from midchart.core.judges.comparison import (
+    adjacent,
     compare,
     content,
     core,
@@ -103,16 +103,14 @@ def recall(question: str, reference: str, answer: str) -> float:
 def other_modifier(case: Case, answer: str) -> str:
     """The word that an answer, which has all else that a reference says, has in place of one of its
     modifiers: "lower" in "left lower lobe" for the left upper lobe; "" where there is none."""
-    asked, expected, held = map(content, case)
+    reference = case[1].partition(",")[0]
+    asked, expected, held = content(case[0]), content(reference), content(case[2])
     missing = {w for w in expected if w not in asked and not _similarity(w, frozenset(held))}
     if len(missing) != 1 or not all(map(str.isalpha, missing)):
         return ""
-    for modifier, head in pairwise(expected):
-        for word, other in pairwise(content(answer)):
-            replaced = modifier in missing and head == other and word.isalpha()
-            if replaced and word not in (*expected, *asked):
-                return word
-    return ""
+    heads = {head for modifier, head in adjacent(reference) if modifier in missing}
+    others = (word for word, head in adjacent(answer) if head in heads and word.isalpha())
+    return next((word for word in others if word not in (*expected, *asked)), "")
 
 
 def _similarity(word: str, words: frozenset[str]) -> float:

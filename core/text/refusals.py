@@ -16,10 +16,10 @@ from types import SimpleNamespace
 from midchart.core.parsing import read_toml
 from midchart.core.text import one_line
 
-_SUBJECT = r"(?:[^\s,]+,? ){0,9}?"
+_SUBJECT = r"(?:[^\s,]+ ){0,9}?"
 _IN = (
     r"(?:in|by|within|from|on|here|at|anywhere|to|for|about|im|aus|zu|darin|dans|par|sur|ici|en|por"
-    r"|del?|which|what|when|where|whether|how|why)"
+    r"|del?|who|which|what|when|where|whether|how|why|ob|wann|wie|warum|welche\w*|quand|si|cuándo)"
 )
 _IT = r"(?:it|this|that|this information|the (?:information|answer))?"
 _BE = r"(?:is |was |were |are |has been |have been )?"
@@ -32,21 +32,23 @@ def _forms(one: SimpleNamespace) -> tuple[str, ...]:
     ``negation`` a verb or participle; ``knowing`` are nouns of what is known ("result"), ``stated``
     what a record does to a fact ("mentioned"), ``seen`` the same of findings too ("found"),
     ``source`` the record, ``tells`` what it does ("say"); ``unable``: the answerer cannot tell;
-    ``alone``: complete answers.
+    ``lacking``: "missing", of such nouns; ``alone``: complete answers.
     """
     return (
         rf"{_SUBJECT}\b{one.none}\s?(?:[^\s,]+ ){{0,4}}?{one.knowing}(?!\w).*",
         rf"{_SUBJECT}\b{one.none} (?:[^\s,]+ ){{1,6}}?{_BE}{one.stated}\b.*",
         rf"{_SUBJECT}\b{one.none} .*\b{one.seen} .*\b{one.source}\b.*",
         rf"{_SUBJECT}{one.none}(?=.* (?:about|on|regarding|sobre|sur|zu|über) ).*{one.source}\b.*",
-        rf"{_SUBJECT}\b{one.negation} (?:\w+ )?{one.stated}(?: {_IN}\b.*)?",
+        rf"{_SUBJECT}\b{one.negation} (?:\w+ )?{one.stated}(?:,? {_IN}\b.*)?",
         rf"{_IT} ?(?:is |was |has |could )?\b{one.negation} (?:\w+ )?{one.seen}(?!\w).*",
         rf"{_SUBJECT}\b{one.source}\b.*\b{one.negation} (?:\w+ )?"
         rf"(?:{one.tells}|{one.seen})(?!\w).*",
         rf"{_SUBJECT}[^\s,]*{one.knowing} (?:\w+ )?{one.negation} (?:\w+ )?{one.seen}(?!\w).*",
         rf"(?:[^\s,]+ ){{0,5}}?\b{one.source}\b.*\b{one.tells} {one.none}\b.*",
         rf"{_SUBJECT}\b{one.source}\b (?:is|are) silent\b.*",
-        rf"no (?:se )?{one.tells}(?!\w).*",
+        rf"{_SUBJECT}\b{one.none} (?:to|that|qui|que) {one.tells}.*",
+        rf"no (?:se )?(?:han? )?{one.tells}(?!\w).*",
+        rf"{_SUBJECT}[^\s,]*{one.knowing} (?:\w+ )?{one.lacking}\b.*",
         rf"{_SUBJECT}\b{one.unable}.*",
         rf"(?:(?:it|the answer|this) is |answer: )?{one.alone}(?: {_IN} .*)?",
     )
@@ -77,8 +79,8 @@ _FILLER = re.compile(
 )
 _LEAD = re.compile(
     r"\A(?:(?:i'm |i am )?sorry,? (?:but )?|unfortunately,? |(?:answer|antwort|réponse|respuesta): "
-    r"|(?:based (?:solely |only )?on|according to|in|from|given|after reviewing|upon review of)"
-    r" [^,]{3,60}, )+"
+    r"|(?:based (?:solely |only )?on|according to|in|from|given|after reviewing|upon review of"
+    r"|ob|wann|whether|when|si|quand) [^,]{3,60}, )+"
 )
 _ANSWER = re.compile(r"(?:yes|no)(?:,|\Z)")
 LONGEST = 600

@@ -211,6 +211,8 @@ def test_dates_in_any_format_are_equal(day, data):
         "Cette information n'est pas précisée dans le dossier.", "Je ne sais pas.",
         "No se menciona en la historia clínica.", "No hay información al respecto.", "sin datos",
         "El motivo no está documentado.", "No consta en la historia.",
+        "Es gibt in der Akte keinen Hinweis auf das Datum.", "Ein Wert wurde nicht gefunden.",
+        "It's unclear from the record which drug was used.", "Cela n'apparaît pas dans les notes.",
     ],
 )  # fmt: skip
 def test_refusals(text):
@@ -232,6 +234,7 @@ def test_refusals(text):
         "Abgesetzt, der Grund ist nicht dokumentiert.", "Pas d'allergie connue.",
         "Aucun signe de pneumonie.", "Sin alergias conocidas.", "El paciente niega dolor.",
         "Se suspendió la metformina; no se indica el motivo.",
+        "Warfarin 5 mg daily, although no indication is recorded.",
     ],
 )  # fmt: skip
 def test_answers_that_are_no_refusals(text):
