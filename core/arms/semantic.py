@@ -29,7 +29,8 @@ _vectors: LRU[Vectors] = LRU(8, len)
 
 
 class SemanticArm(ScoredArm):
-    """An arm that scores by MiniLM embeddings; a cosine above 0 is its reason to keep a sentence.
+    """An arm that scores by embeddings, of MiniLM or what it ``needs``; a cosine above 0 is its
+    reason to keep a sentence.
 
     ``progress`` hears of a record's sentences while they are first encoded. Raises MissingModel
     when the weights are not here.
@@ -55,7 +56,7 @@ class SemanticArm(ScoredArm):
 
     def relevance(self, pool: Candidates, question: str) -> Scores:
         """Cosine of each candidate with the question, float64 [n], not rounded."""
-        vector = self.embedder.embed([question])[0]
+        (vector,) = self.embedder.embed([question], question=True)
         return cosines(self.vectors(pool), vector).astype(np.float64)
 
     def cosines(self, pool: Candidates, question: str) -> Scores:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
+from collections import Counter
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -23,6 +27,7 @@ TEXTS = [
     for state in ("recorded", "denied by patient", "started on Monday", "stable", "stable")
 ]
 RECORD = chart(*TEXTS, kind="x", digest="semantic")
+LANGUAGES = tomllib.loads(Path(__file__).with_name("languages.toml").read_text(encoding="utf-8"))
 ASKED = Instruction("i1", "p1", "Which diabetes drug does the patient take?")
 
 
@@ -88,3 +93,16 @@ def test_mmr_selection_equals_the_reference(seed, n, k):
     drawn = rng.random(n)
     picks, _ = greedy(relevance[row_of], rows[row_of], k, draw=lambda: drawn)
     assert picks.tolist() == plain_mmr.greedy(relevance[row_of], rows[row_of], k, drawn=drawn)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_multilingual_finds_in_other_languages_what_hybrid_misses(language):
+    chosen = LANGUAGES[language]
+    record = chart(*chosen["chart"].splitlines(), kind="x", digest=language)
+    found = Counter()
+    for question, evidence in chosen["questions"]:
+        for arm in ("hybrid", "multilingual"):
+            asked = Instruction("i", "p1", question)
+            kept = ARMS.build(arm, Protocol()).select(record, asked, Budget(5, 0)).kept
+            found[arm] += any(evidence in k.sentence.text for k in kept)
+    assert found["multilingual"] >= 7 > 4 >= found["hybrid"], found
