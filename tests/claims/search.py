@@ -32,7 +32,7 @@ from tests.support.synthetic_files import digest
 
 COMMAND = "python -m tests.claims.search CHARTS NOTES ARTICLES"
 QUESTIONS = ROOT / "tests" / "core" / "arms" / "ccda_questions.tsv"
-ARMS_COMPARED = ("random", "bm25", "bm25_analysed", "dense", "hybrid")
+ARMS_COMPARED = ("random", "bm25", "bm25_analysed", "dense", "hybrid", "multilingual")
 PARTS = ("clinical scores", "equivalents", "equivalents and stems")
 FIRST, TOKENS = 5, 300
 
