@@ -1,4 +1,4 @@
-"""Text as vectors: the MiniLM encoder, and embeddings that are build_cached once ever.
+"""Text as vectors: sentence encoders, and vectors that are computed once.
 
 Importing this loads no model library; an :class:`Embedder` loads one only when it meets a text
 whose vector is not on disk.
