@@ -99,10 +99,10 @@ def test_mmr_selection_equals_the_reference(seed, n, k):
 def test_multilingual_finds_in_other_languages_what_hybrid_misses(language):
     chosen = LANGUAGES[language]
     record = chart(*chosen["chart"].splitlines(), kind="x", digest=language)
-    found = Counter()
+    hits = Counter()
     for question, evidence in chosen["questions"]:
         for arm in ("hybrid", "multilingual"):
             asked = Instruction("i", "p1", question)
-            kept = ARMS.build(arm, Protocol()).select(record, asked, Budget(5, 0)).kept
-            found[arm] += any(evidence in k.sentence.text for k in kept)
-    assert found["multilingual"] >= 7 > 4 >= found["hybrid"], found
+            lines = ARMS.build(arm, Protocol()).select(record, asked, Budget(5, 0)).kept
+            hits[arm] += any(evidence in k.sentence.text for k in lines)
+    assert hits["multilingual"] >= 7 > 4 >= hits["hybrid"], hits
