@@ -65,8 +65,8 @@ _ALLERGY = _SegmentForm(
     prefix="Allergy to ",
 )  # fmt: skip
 _FORMS = {
-    "DG1": _SegmentForm("condition", 3, (5,), (("", 6, 1, _DIAGNOSES),), name=4),
-    "PR1": _SegmentForm("procedure", 3, (5,), name=4),
+    "DG1": _SegmentForm("condition", 3, (5,), (("", 6, 1, _DIAGNOSES), ("", 4, 1, {})), name=4),
+    "PR1": _SegmentForm("procedure", 3, (5,), (("", 4, 1, {}),), name=4),
     "SPM": _SegmentForm("specimen", 4, (17,), (("site:", 8, 2, {}),)),
     "AL1": _ALLERGY,
     "IAM": replace(_ALLERGY, times=(11,), status=(6, {"D": "deleted"})),
@@ -87,7 +87,7 @@ _FORMS = {
 }  # fmt: skip
 
 _REMARKS: Mapping[str, _Parts] = {
-    "RXR": (("route", 1, 2, {}),),
+    "RXR": (("route", 1, 2, {}), ("site", 2, 2, {})),
     "RXC": (("with", 2, 2, {}), ("+", 3, 1, {}), ("+", 4, 2, {})),
     "PV2": (("reason", 3, 2, {}),),
     "TQ1": (("", 3, 1, {}), ("+", 6, 1, {}), ("", 10, 1, {}), ("", 11, 1, {})),
@@ -231,11 +231,11 @@ class Hl7Message:
 
     def _by_form(self, segment: Segment, form: _SegmentForm) -> None:
         code, name = self._coded(segment, form.code)
-        lines = self._lines(segment, form.parts)
+        name = name or self.part(segment, form.name)
+        lines = [one for one in self._lines(segment, form.parts) if one != name]
         at, states = form.status
         state = states.get(self.part(segment, at), "") if at else ""
-        name = form.prefix + (name or self.part(segment, form.name))
-        time = self._stamp(segment, *form.times)
+        name, time = form.prefix + name, self._stamp(segment, *form.times)
         ordered = self._order.get("words", ()) if form.code < 3 else ()
         self._add(segment, form.kind, time, code, name, *lines, *ordered, codes=(state,))
 
@@ -282,7 +282,10 @@ class Hl7Message:
         code, name = self._coded(segment, 4)
         time = self._stamp(segment, 7, 22, 6)
         self._order |= {"code": code, "name": name, "time": time, "specimen": ""}
-        reason = ", ".join(filter(None, (self._text(segment, 31, 2), self.part(segment, 13))))
+        held = (part for one in self._repetitions(segment, 15) for part in one if part)
+        specimen = " ".join(held).replace(self._separators[4], " ")
+        of = (self._text(segment, 31, 2), self.part(segment, 13), specimen)
+        reason = ", ".join(filter(None, of))
         status = self.part(segment, 25)
         if reason or status in ("X", "I", "O", "S"):
             words = {"X": "cancelled, no result", "O": "ordered"}.get(status, "")

@@ -150,7 +150,7 @@ _FORMS = {
     "Immunization": _Form(
         "immunization", ("vaccineCode",),
         ("status", "reason: statusReason", "reason: reasonCode", "dose: doseQuantity",
-         "on: occurrenceString", "reaction: reaction.detail", "site: site", "route: route",
+         "on: occurrenceString", "reaction: reaction", "site: site", "route: route",
          "lot: lotNumber"), "vaccination",
     ),
     "AllergyIntolerance": _Form(

@@ -85,7 +85,7 @@ _GERMAN_CERTAINTY = {"a": "excluded", "v": "suspected", "z": "status-post", "g":
 def extension_codes(resource: Resource) -> Iterator[str]:
     """Codes of the status of a resource that extensions anywhere in it state."""
     for _, one in extensions("", resource):
-        if ending_of(one) != ABSENT and _SAYS_STATUS.search(ending_of(one)):
+        if ending_of(one) != ABSENT and _SAYS_STATUS.search(ending_of(one).replace("-", "")):
             yield from _stated_by(one)
 
 
@@ -99,7 +99,7 @@ def _stated_by(extension: Resource) -> Iterator[str]:
 
 def _is_known(extension: Resource) -> bool:
     """Whether it is known what an extension means for the status of what it modifies."""
-    says = _SAYS_STATUS.search(ending_of(extension)) is not None
+    says = _SAYS_STATUS.search(ending_of(extension).replace("-", "")) is not None
     value = extension_value(extension)
     return says and (isinstance(value, bool) or classify(_stated_by(extension))[1] != "")
 
@@ -115,6 +115,6 @@ def unknown_modifier(resource: Resource, anywhere: bool) -> str:
         return ""
     stated, held = resource.get("modifierExtension"), below(resource)
     modifiers = (one for _, inside in held for one in objects(inside.get("modifierExtension")))
-    if not all(map(_is_known, modifiers)) or (stated and not isinstance(stated, list)):
+    if not all(map(_is_known, modifiers)) or (stated and not isinstance(stated, list | dict)):
         return "has a modifier extension, which may change its meaning"
     return ""

@@ -117,10 +117,12 @@ def _cells(line: str | bytes) -> dict[str, str] | str:
 
 
 def _cell(value: object) -> str:
-    """A JSON value as the text of a cell: each text of a list is a line."""
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
-        return "\n".join(value)
-    if isinstance(value, dict | list):
+    """A JSON value as the text of a cell: each member is a line; FHIR stays as it is."""
+    if isinstance(value, list):
+        return "\n".join(map(_cell, value))
+    if isinstance(value, dict) and "resourceType" not in value:
+        return "\n".join(f"{name}: {_cell(one)}" for name, one in value.items())
+    if isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False)
     return "" if value is None else str(value)
 

@@ -39,6 +39,7 @@ _NESTED = _LISTS | {"table"}
 _ITEMS = _set("li item")
 _UNREAD = _set("script style head template noscript svg math object iframe")
 _DELETED = _set("del s strike")
+_HIDDEN = re.compile("display:none|visibility:hidden")
 _SAY_HIDDEN = _set("hidden style styleCode revised")
 _BOLD = _set("b strong th")
 _KNOWN_TAGS = (
@@ -117,7 +118,11 @@ def _is_left_out(element: Any) -> bool:
     if _SAY_HIDDEN.isdisjoint(element.keys()):
         return False
     style = (element.get("style") or "").replace(" ", "").lower()
-    return element.get("hidden") is not None or "display:none" in style or is_deleted(element)
+    return (
+        element.get("hidden") is not None
+        or _HIDDEN.search(style) is not None
+        or is_deleted(element)
+    )
 
 
 def _again(text: str) -> str:
