@@ -139,10 +139,6 @@ def record_names(keys: Iterable[Key]) -> dict[Key, str]:
     }
 
 
-MOST_TWINS = 20
-"""Groups of ids that one warning names."""
-
-
 def warn_of_twins(ids: Iterable[str], log: LoadLog) -> None:
     """Name the ids that differ in case, blanks or Unicode's forms of one character alone: files of
     one patient, named by two programs, are two patients."""
@@ -150,11 +146,9 @@ def warn_of_twins(ids: Iterable[str], log: LoadLog) -> None:
     for id in sorted({*ids}):
         form = unicodedata.normalize("NFKC", id).casefold()
         groups.setdefault("".join(form.split()), []).append(id)
-    twins = [" and ".join(map(ascii, group)) for group in groups.values() if group[1:]]
-    if twins:
-        more = f" and {len(twins) - MOST_TWINS:,} more" if len(twins) > MOST_TWINS else ""
+    if twins := [" and ".join(map(ascii, group)) for group in groups.values() if group[1:]]:
         log.warn(
-            f"ids that differ in case, blanks or forms of one character alone are different "
-            f"patients here: {'; '.join(twins[:MOST_TWINS])}{more} — give the files or rows of one "
-            "patient one spelling"
+            "ids that differ in case, blanks or forms of one character alone are different "
+            f"patients here: {'; '.join(twins)} — give the files or rows of one patient one "
+            "spelling"
         )

@@ -175,16 +175,11 @@ def names_type(source: Source, unread: bool = True) -> bool:
 # FHIR in XML as the JSON objects of the same resources (HL7 FHIR R4, 2.6.2).
 
 NAMESPACE = "http://hl7.org/fhir"
-_BOOLEANS = frozenset((
-    *("active", "doNotPerform", "wasNotTaken", "wasNotGiven", "notGiven", "notDone"),
-    *("notPerformed", "negated", "primarySource", "preferred", "reported", "excluded", "refuted"),
-    *("isSubpotent", "userSelected", "wasSubstituted", "wasNotPerformed", "asNeeded"),
-))  # fmt: skip
-"""Elements of type boolean, apart from those whose names say so."""
 _SINGLE = frozenset(("resource", "contained"))
 """Elements that hold one resource each."""
-_COMPLEX = ("Quantity", "Concept", "Reference", "Period", "Range", "Ratio", "Attachment", "Timing")
-"""How names of elements of a complex type end."""
+_COMPLEX = ("Quantity", "Concept", "Reference", "Period", "Range", "Ratio", "Attachment", "Timing",
+            "xtension", "code", "subject")  # fmt: skip
+"""How names of elements of a complex type end: one with extensions alone is no primitive."""
 
 
 def read_xml_document(data: bytes | str, name: str) -> Any:
@@ -217,24 +212,12 @@ def _element(element: Element) -> dict[str, Any]:
             _add(held, name, _resource(child[0]))
             continue
         if value is not None:
-            is_boolean = name.endswith("Boolean") or name in _BOOLEANS
-            is_true = {"true": True, "false": False}.get(value, value) if is_boolean else value
-            _add(held, name, is_true)
+            _add(held, name, {"true": True, "false": False}.get(value, value))
         if len(child):
-            extended = value is not None or (_is_primitive(name) and _has_extensions_alone(child))
+            alone = all(one.tag == "extension" for one in child)
+            extended = value is not None or (alone and not name.endswith(_COMPLEX))
             _add(held, f"_{name}" if extended else name, _element(child))
     return held
-
-
-def _has_extensions_alone(element: Element) -> bool:
-    return all(one.tag == "extension" for one in element)
-
-
-def _is_primitive(name: str) -> bool:
-    """Whether an element with extensions alone is a primitive without a value: all but extensions
-    and elements of a complex type by their names."""
-    is_complex = name in ("extension", "modifierExtension", "code", "subject")
-    return not is_complex and not name.endswith(_COMPLEX)
 
 
 def _add(held: dict[str, Any], name: str, value: Any) -> None:

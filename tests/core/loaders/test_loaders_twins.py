@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from midchart.core.cohorts.files import LoadLog
-from midchart.core.cohorts.identity import MOST_TWINS, warn_of_twins
+from midchart.core.cohorts.identity import warn_of_twins
 from midchart.core.loaders.open import open_cohort
 
 TWINS = [
@@ -46,8 +46,3 @@ def test_a_cohort_names_them(tmp_path: Path) -> None:
     for name in ("Anna", "anna"):
         (tmp_path / f"{name}.txt").write_text("Blood pressure was 120 over 80.\n")
     assert [line for line in open_cohort(tmp_path).warnings if SAID in line]
-
-
-def test_many_are_counted() -> None:
-    (line,) = warnings(*(name for i in range(MOST_TWINS + 3) for name in (f"a{i}", f"A{i}")))
-    assert line.count(" and ") == MOST_TWINS + 1 and "and 3 more" in line
