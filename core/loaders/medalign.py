@@ -8,13 +8,13 @@ decides.
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from xml.etree.ElementTree import Element, TreeBuilder
-from xml.parsers import expat
+from xml.etree.ElementTree import Element
 
 from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.columns import parse_time
@@ -32,15 +32,9 @@ from midchart.core.cohorts.records import (
 from midchart.core.cohorts.tables import TableRow, read_table
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
+from midchart.core.parsing import UTF_16
 from midchart.core.storage.sources import Source
 from midchart.core.types import Record
-
-_LINE_OF = " line"
-"""Attribute of an element's line in its file; no name in XML has a blank."""
-
-
-def _line(element: Element) -> int:
-    return int(element.attrib[_LINE_OF])
 
 
 def _get(element: Element, name: str) -> str:
@@ -57,51 +51,26 @@ def _value(text: str) -> str:
     return "" if text == "NULL" else text
 
 
-class _HeadReadError(Exception):
-    """The root element was read."""
+_HEAD = 1 << 16
+_FIRST = re.compile(r"<([A-Za-z][\w.:-]*)([^<>]*)")
+_PERSON = re.compile(r"""\sperson_id\s*=\s*["']\s*([^"'<>]*?)\s*["']""")
 
 
-def _root(source: Source, head: bool = False) -> Element:
-    """The root element of a record's file; of its ``head`` alone, without what is in it.
-
-    Raises DataError where it is not well-formed, is not in its declared encoding, has a DOCTYPE, or
-    is no record of MedAlign.
-    """
-    parser, builder, name = expat.ParserCreate(), TreeBuilder(), source.name
-    parser.buffer_text, parser.buffer_size = True, 1 << 16
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        builder.start(tag, attributes | {_LINE_OF: str(parser.CurrentLineNumber)})
-        if head:
-            builder.end(tag)
-            raise _HeadReadError
-
-    def refuse(*_: object) -> None:
-        raise DataError(
-            name,
-            parser.CurrentLineNumber,
-            "holds a DOCTYPE; entities and external definitions are refused",
-            "remove the DOCTYPE",
-        )
-
-    parser.StartElementHandler, parser.EndElementHandler = start, builder.end
-    parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = builder.data, refuse
-    try:
-        with source.open() as file:
-            parser.ParseFile(file)
-    except _HeadReadError:
-        pass
-    except expat.ExpatError as error:
-        reason = f"is not well-formed XML ({expat.ErrorString(error.code)})"
-        raise DataError(name, error.lineno, reason, "export the file again") from None
-    except (LookupError, UnicodeError, ValueError):
-        reason = "is in an encoding that cannot be read"
-        raise DataError(name, parser.CurrentLineNumber, reason, "save it as UTF-8") from None
-    root = builder.close()
-    if root.tag not in _ROOTS:
+def _check_root(tag: str, name: str) -> None:
+    if tag not in _ROOTS:
         reason = "is not a MedAlign record: its root is neither <eventstream> nor <record>"
-        raise DataError(name, None if head else _line(root), reason, "move it out of the cohort")
-    return root
+        raise DataError(name, None, reason, "move it out of the cohort")
+
+
+def _head_id(source: Source) -> str:
+    """The person_id of the root element of a record's file, "" for none; raises DataError where it
+    is no record of MedAlign."""
+    head = source.start(_HEAD)
+    text = head.decode("utf-16" if head[:2] in UTF_16 else "utf-8", "replace")
+    first = _FIRST.search(re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL))
+    _check_root(first[1] if first else "", source.name)
+    stated = _PERSON.search(first[2] if first else "")
+    return html.unescape(stated[1]) if stated else ""
 
 
 # ``[VOCAB/code] name value unit``: the one-line entries of MedAlign's public sample.
@@ -146,12 +115,12 @@ _CONTEXT = frozenset(
 
 @dataclass(slots=True)
 class Parsed:
-    """The content of one file. ``unknown``: first line of each unknown element."""
+    """The content of one file. ``unknown``: the unknown elements."""
 
     entries: list[Entry] = field(default_factory=list[Entry])
     facts: dict[str, str] = field(default_factory=dict[str, str])
     specialties: dict[str, str] = field(default_factory=dict[str, str])
-    unknown: dict[str, int] = field(default_factory=dict[str, int])
+    unknown: dict[str, None] = field(default_factory=dict[str, None])
 
     def release(self, element: Element, time: datetime | None = None) -> None:
         """Enter what is in an element of dialect (a); ``time``: of the entry that it is in."""
@@ -162,7 +131,7 @@ class Parsed:
                     _get(one, part) for part in ("code", "name", "unit", "note_id", "visit_id")
                 )
                 kind, text = _get(one, "type") or "unknown", _value(_text(one))
-                entry = (time, kind, code, name, text, unit, note, visit, _line(one), author)
+                entry = (time, kind, code, name, text, unit, note, visit, None, author)
                 self.entries.append(entry)
             elif one.tag == "person":
                 for fact in one.iter():
@@ -172,7 +141,7 @@ class Parsed:
                 if one.tag == "provider":
                     self.specialties[one.get("provider_id", "")] = _get(one, "speciality")
                 elif one.tag != "entry" and one.tag not in _CONTEXT:
-                    self.unknown.setdefault(one.tag, _line(one))
+                    self.unknown[one.tag] = None
                 self.release(one, _read_time(one.get("timestamp")) if one.tag == "entry" else time)
 
     def sample(self, element: Element, visit: str = "") -> None:
@@ -181,8 +150,8 @@ class Parsed:
             if one.tag == "visit":
                 named = f"{one.get('type', '')} {one.get('start', '')}".strip()
                 if kind := _get(one, "type"):
-                    time, line = _read_time(one.get("start")), _line(one)
-                    self.entries.append((time, "visit", "", kind, "", "", "", named, line, ""))
+                    time = _read_time(one.get("start"))
+                    self.entries.append((time, "visit", "", kind, "", "", "", named, None, ""))
                 self.sample(one, named)
             elif one.tag == "day":
                 self.sample(one, visit)
@@ -199,13 +168,13 @@ class Parsed:
         time = _read_time(table.get("start"))
         kind = table.tag.removesuffix("_occurrence")  # the name of the release
         if kind == "note":
-            rows = [(_line(table), ("", _get(table, "type"), _value(_text(table).strip()), ""))]
+            rows = [("", _get(table, "type"), _value(_text(table).strip()), "")]
         else:
             coded = table.findall("code") or [table]
-            rows = [(_line(one), parse_code(_text(one), kind)) for one in coded]
-        for line, (code, name, text, unit) in rows:
+            rows = [parse_code(_text(one), kind) for one in coded]
+        for code, name, text, unit in rows:
             if kind == "note" or code or name:
-                self.entries.append((time, kind, code, name, text, unit, "", visit, line, ""))
+                self.entries.append((time, kind, code, name, text, unit, "", visit, None, ""))
 
 
 _read_time = lru_cache(maxsize=1 << 16)(parse_time)
@@ -215,19 +184,19 @@ def _warn_of(parsed: Parsed, name: str, log: LoadLog) -> None:
     """One warning for each kind of doubtful content."""
     if not parsed.entries:
         log.warn(f"{name}: holds no event — check the export; the record stays, empty")
-    undated = [one[8] for one in parsed.entries if one[0] is None]
-    if undated:
+    if undated := sum(one[0] is None for one in parsed.entries):
         log.warn(
-            f"{name}:{undated[0]}: {len(undated)} events have no readable time "
+            f"{name}: {undated} events have no readable time "
             "— they stay where the file has them and have no time position"
         )
-    for tag, line in parsed.unknown.items():
-        log.warn(f"{name}:{line}: element <{tag[:40]}> is not known — what it says is left out")
+    for tag in parsed.unknown:
+        log.warn(f"{name}: element <{tag[:40]}> is not known — what it says is left out")
 
 
 def read_record(file: Source, log: LoadLog, id: str | None = None) -> Record:
     """The record of one file; ``id`` defaults to person_id, else the stem."""
-    root, parsed = _root(file), Parsed()
+    root, parsed = file.xml(), Parsed()
+    _check_root(root.tag, file.name)
     (parsed.release if root.tag == "eventstream" else parsed.sample)(root)
     _warn_of(parsed, file.name, log)
     chosen = id or root.get("person_id", "").strip() or file.stem
@@ -286,7 +255,7 @@ class MedAlign(RecordLoader):
         for file in files:
             name, id = file.name, ""
             with log.reading(file):
-                id = _root(file, head=True).get("person_id", "").strip() or file.stem
+                id = _head_id(file) or file.stem
             if id in origin:
                 reason = f"has the person_id of {origin[id].name} — keep one of the two"
                 log.skip(name, None, reason)

@@ -120,15 +120,15 @@ def test_the_digest_depends_only_on_content(tmp_path: Path):
 
 BOMB = '<?xml version="1.0"?><!DOCTYPE e [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;">]>'
 BAD = {
-    "cut off": (RELEASE[:600], 'no element found|not well-formed'),
+    "cut off": (RELEASE[:600], "not well-formed"),
     "entities": (BOMB + "<eventstream><encounter>&b;</encounter></eventstream>", "DOCTYPE"),
     "external": ('<!DOCTYPE e SYSTEM "file:///etc/passwd"><eventstream/>', "DOCTYPE"),
     "external entity": ('<!DOCTYPE e [<!ENTITY x SYSTEM "x">]><record>&x;</record>', "DOCTYPE"),
-    "undeclared entity": ("<eventstream>&nope;</eventstream>", "undefined entity"),
-    "latin bytes": (b"<eventstream>\n\xe9</eventstream>", "not well-formed"),
+    "undeclared entity": ("<eventstream>&nope;</eventstream>", "not well-formed"),
+    "latin bytes": (b"<eventstream>\n\xe9</eventstream>", "not UTF-8"),
     "unknown encoding": (b'<?xml version="1.0" encoding="klingon"?><record/>', "encoding"),
-    "binary": (bytes(range(256)) * 4, "not well-formed"),
-    "empty": (b"", "no element found"),
+    "binary": (bytes(range(256)) * 4, "not UTF-8"),
+    "empty": (b"", "not well-formed"),
     "another root": ("<html/>", "neither <eventstream> nor <record>"),
 }  # fmt: skip
 
@@ -139,5 +139,5 @@ def test_a_damaged_file_is_reported_in_one_line(tmp_path: Path, case: str):
     with pytest.raises(DataError, match=says) as caught:
         read_record(write(tmp_path, text, "bad.xml"), LoadLog())
     assert caught.value.file == "bad.xml"
-    assert caught.value.line and caught.value.remedy
+    assert caught.value.remedy
     assert "\n" not in str(caught.value)
