@@ -68,8 +68,6 @@ _COLUMNS: Columns = {
 after a table: the number of the row after its last one."""
 _Rows = dict[str, dict[str, Any]]
 """Table → its columns of a record, but the ends of its rows."""
-_Located = list[tuple[tuple[str, ...], Any]]
-"""Snippets of a record, and where they are."""
 _ANALYSIS = 10
 """Bytes of a file that take as much processor time as a character that is analysed."""
 
@@ -174,7 +172,7 @@ def write_charts(cohort: Cohort, folder: Path, former: Path | None = None) -> No
         earlier = former and open_charts(former, "", lambda *_: Manifest(""))
         return earlier.records.analyses() if earlier else {}
 
-    def rows(id: str) -> tuple[_Rows, _Located] | DataError:
+    def rows(id: str) -> tuple[_Rows, list[tuple[tuple[str, ...], Any]]] | DataError:
         try:
             if not sources.watched(f"record {id}", 0):
                 raise DataError(f"record {id}", None, OVER_LIMIT, "split it")

@@ -17,10 +17,12 @@ from typing import Any, Literal
 
 from midchart.core import config as settings
 from midchart.core.cohorts.data_use import files_digest, generated, note_generated
+from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.kept_questions import QUESTIONS_FILE, SETS_FILE
+from midchart.core.cohorts.manifest import read_manifest
 from midchart.core.errors import DataError, InputError
-from midchart.core.parsing import read_json, read_toml
-from midchart.core.storage.sources import Source
+from midchart.core.parsing import read_json
+from midchart.core.types import Manifest
 
 Included = Literal["clinical", "letters", "ehrshot"]
 DEMOS: Mapping[Included, str] = {
@@ -72,7 +74,8 @@ def replace_synthetic(out: Path, entries: Collection[str]) -> None:
     names = {path.name for path in inside if not path.name.startswith(".")}
     alone = names and names <= {*entries, QUESTIONS_FILE, SETS_FILE}
     linked = any(path.is_symlink() for path in out.rglob("*"))
-    if not alone or linked or not _is_synthetic(out) or files_digest(out) not in generated():
+    tag = read_manifest(out, Manifest(""), LoadLog()) if alone and not linked else Manifest("")
+    if not tag.synthetic or tag.imported or files_digest(out) not in generated():
         raise InputError(
             f"{out}: holds data that is not known as an unchanged synthetic cohort of this program "
             "— remove it, or choose an empty folder"
@@ -82,10 +85,3 @@ def replace_synthetic(out: Path, entries: Collection[str]) -> None:
             shutil.rmtree(path)
         elif path.name not in (QUESTIONS_FILE, SETS_FILE):
             path.unlink()
-
-
-def _is_synthetic(folder: Path) -> bool:
-    """Whether a folder's data-use tag says that it was generated, and not imported."""
-    tag = Source.at(folder / TAG)
-    stated = read_toml(tag.text(), str(folder / TAG)) if tag.is_file() else {}
-    return bool(stated.get("synthetic")) and not stated.get("imported")

@@ -83,10 +83,12 @@ def check_cohort(
 ) -> dict[str, Any]:
     """Counts, skipped parts, warnings and gold positions of a cohort; reads all of it.
 
-    Besides those of :func:`count_records`: ``balance``; ``unconfined``, what limits this machine
-    lacks for reading files of others, in a line, or None; ``unlocated``, gold whose evidence was
-    not found; ``undated_evidence``, gold in entries without a date; ``labels`` of coded events: by
-    task n, positive, and by split the labels (``splits``) and the positive ones (``positives``).
+    ``events`` and ``tokens`` (None for coded events) of the ``records`` that can be read;
+    ``undated``, events before the first dated one of their record, which are in no position band;
+    ``unconfined``, what limits this machine lacks for reading files of others, in a line, or None;
+    ``unlocated``, gold whose evidence was not found; ``undated_evidence``, gold in entries without
+    a date; ``labels`` of coded events: by task n, positive, and by split the labels (``splits``)
+    and the positive ones (``positives``).
     Evidence is located by ``protocol`` (default: corrected); ``locator`` adds the locator's errors
     on this cohort, ``validate`` what of FHIR resources does not follow the standard (``invalid``).
     ``progress`` is called with (done, planned) while coded events are read. ``leaves``: whether the
@@ -96,8 +98,13 @@ def check_cohort(
     # Counts of the cohort, and its evidence by this protocol.
     rule = protocol or Protocol()
     cohort = gold_under(cohort, rule)
-    counts = count_records(cohort, progress)
     stored = cohort.records if isinstance(cohort.records, StoredRecords) else None
+    counts: dict[str, int | None] = {"records": len(cohort.records)}
+    if stored is not None:
+        events = stored.data.store(progress).events
+        counts = {"records": len(stored), "events": events, "tokens": None, "undated": 0}
+    elif isinstance(cohort.records, ChartRecords):
+        counts |= {name: int(each.sum()) for name, each in cohort.records.counts.items()}
     labels = (
         None
         if stored is None
@@ -160,23 +167,6 @@ def _leaves(cohort: Cohort, wanted: bool | None) -> list[dict[str, Any]] | None:
     if wanted is None and sum(size for *_, size in files_state(place)) > LARGEST:
         return None
     return leaves_of(cohort)
-
-
-def count_records(cohort: Cohort, progress: Progress | None = None) -> dict[str, int | None]:
-    """Of an opened cohort: ``records`` that can be read, their ``events``, ``tokens`` (None for
-    coded events), and the ``undated`` events before the first dated one of their record, which are
-    in no position band.
-
-    ``progress`` is called with (done, planned) while coded events are read.
-    """
-    records = cohort.records
-    if isinstance(records, StoredRecords):
-        store = records.data.store(progress)
-        counts = {"events": store.events, "tokens": None, "undated": 0}
-        return {"records": len(store.patients), **counts}
-    assert isinstance(records, ChartRecords)
-    sums = {name: int(numbers.sum()) for name, numbers in records.counts.items()}
-    return {"records": len(records), **sums}
 
 
 def balance(accounts: Mapping[tuple[str, str], Account]) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ import dataclasses
 import inspect
 import os
 import re
-from collections.abc import Collection, Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -86,7 +86,7 @@ def opened(path: str | Path) -> tuple[Cohort, Path]:
     def read() -> Cohort:
         synthetic = read_manifest(folder, Manifest(""), LoadLog()).synthetic
         code, settings = _code(), sorted(column_settings(folder, LoadLog()).items())
-        names = [(name, *times) for name, (_, *times) in _content(files, place, {FILE})]
+        names = [(name, *times) for name, (_, *times) in _content(files, place)]
         store = charts_folder(place, code, digest(repr((names, settings, synthetic, code))))
 
         def stored() -> Cohort | None:
@@ -113,17 +113,15 @@ def opened(path: str | Path) -> tuple[Cohort, Path]:
     return _open.get((place, files, waiting), read), folder
 
 
-def _content(
-    files: Iterable[FileState], place: Path, apart: Collection[str]
-) -> list[tuple[str, FileState]]:
+def _content(files: Iterable[FileState], place: Path) -> list[tuple[str, FileState]]:
     """The files that may decide what the cohort at a path holds, each with its path from there:
-    those that are not hidden, nor named in ``apart``."""
+    those that are not hidden, nor its tag or questions of sets."""
     base = place if place.is_dir() else place.parent
     named = ((os.path.relpath(file[0], base), file) for file in files)
     return [
         (name, file)
         for name, file in named
-        if Path(name).name not in apart
+        if Path(name).name not in (FILE, SETS_FILE)
         and not any(is_hidden(part) and part != ".." for part in Path(name).parts)
     ]
 
@@ -234,7 +232,7 @@ def content_digest(data: str | Path) -> str:
     inside = sorted(_files(place), key=lambda file: Path(file[0]).parts)
     there = [*inside, *filter(None, (one.state for one in companions))]
     # The tag is a part of the plan by itself; so are the questions of a set.
-    named = _content(there, place, {FILE, SETS_FILE})
+    named = _content(there, place)
     files = ((name, Source(Path(path), folder)) for name, (path, *_) in named)
     settings = sorted(column_settings(folder, LoadLog()).items())
     return files_hash(

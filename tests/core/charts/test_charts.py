@@ -22,7 +22,7 @@ from midchart.core.charts.convert import FOLDER, sweep_charts
 from midchart.core.charts.store import COHORT, ChartRecords, open_charts, write_charts
 from midchart.core.errors import DataError
 from midchart.core.loaders import ccda, hl7v2, plain_notes, worker
-from midchart.core.loaders.check import check_cohort, count_records
+from midchart.core.loaders.check import check_cohort
 from midchart.core.loaders.open import close_cohorts, open_cohort, read_cohort
 from midchart.core.protocol import Protocol
 from midchart.core.text import count_tokens, event_text, evidence, sentences, words
@@ -107,7 +107,7 @@ def opened_twice(place: Path) -> None:
         lost = [one for one in now["skipped"] if "questions about the record" in one]
         now["skipped"] = [one for one in now["skipped"] if one not in lost]
         assert now == expected
-        counts = count_records(cohort)
+        counts = check_cohort(cohort)
         shown = [event_text(e) for record in now["records"].values() for e in record.events]
         assert (counts["events"], counts["tokens"]) == (len(shown), sum(map(count_tokens, shown)))
 
