@@ -45,6 +45,8 @@ from midchart.core.weights import MINILM
 
 LEAST_COVERAGE = 0.5
 """Share of what is asked, rarer parts counting more, that a line holds that is an answer."""
+LEAST_COSINE = 0.6
+"""Cosine of a line with the question from which it is an answer whatever words it has."""
 MOST_LINES = 24
 """Most lines of an answer that is a section."""
 _GENERAL = """
@@ -223,7 +225,8 @@ def _answer_lines(
     score = standardised_sum(texts.scores(question), cosine)
     silent = [not t or is_heading(body(line)) for line, t in zip(context, entry, strict=True)]
     score[silent] = -np.inf
-    lines = np.flatnonzero((held >= LEAST_COVERAGE) & (score > -np.inf)).tolist()
+    near = (held >= LEAST_COVERAGE) | (cosine >= LEAST_COSINE)
+    lines = np.flatnonzero(near & (score > -np.inf)).tolist()
     if not lines:
         return [context[int(np.argmax(score))]], "no line of the context holds what is asked"
 
