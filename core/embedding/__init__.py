@@ -1,8 +1,4 @@
-"""Text as vectors: sentence encoders, and vectors that are computed once.
-
-Importing this loads no model library; an :class:`Embedder` loads one only when it meets a text
-whose vector is not on disk.
-"""
+"""Text as vectors: sentence encoders, and vectors that are computed once."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class MiniLM:
     """The BERT encoder in ``folder`` (Devlin et al. 2019) as functions on its tensors, on a GPU
     where there is one.
 
-    Raises MissingModel where the folder's model is no BERT, or lacks its tokenizer.
+    Raises MissingModel where the folder's model is no BERT.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -51,8 +51,6 @@ class MiniLM:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         if config.get("model_type") != "bert":
             raise MissingModel(f"{folder}: the model is not a BERT, as MiniLM is")
-        if not (folder / "tokenizer.json").is_file():
-            raise MissingModel(f"{folder}: tokenizer.json is missing")
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         tensors: dict[str, Any] = load_file(folder / "model.safetensors", self.device)
         self._tensors = {name: tensor.float() for name, tensor in tensors.items()}

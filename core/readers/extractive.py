@@ -152,6 +152,7 @@ class Extractive:
     needs: ClassVar[str] = MINILM
     generative: ClassVar[bool] = False
     only_quotes: ClassVar[bool] = True
+    count_tokens = staticmethod(count_tokens)
 
     def __init__(
         self, protocol: Protocol, window: int = 32_768, embedder: Embedder | None = None
@@ -165,10 +166,6 @@ class Extractive:
         self.protocol = protocol
         self.window = window
         self.embedder = embedder if embedder is not None else shared(self.needs)
-
-    def count_tokens(self, text: str) -> int:
-        """Words and punctuation marks of ``text``."""
-        return count_tokens(text)
 
     def read(self, prompt: Prompt) -> Answer:
         """The lines of ``prompt.context`` that answer its question, with their date as shown.
