@@ -22,7 +22,7 @@ from midchart.core.charts.arrays import TEXT, Columns, numbers, open_table, text
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest
 from midchart.core.text import event_text, sentence_rule, sentences, words
-from midchart.core.text.evidence import Located, locate, locate_rule
+from midchart.core.text.evidence import Located, locate_rule
 from midchart.core.types import Record, Sentence, Span
 
 EVIDENCE = "evidence.json"
@@ -148,8 +148,3 @@ def analysis_rows(record: Record) -> dict[str, dict[str, Any]]:
         "terms": {"term": list(index.terms), "end": index.starts[1:]},
         "postings": {"document": index.documents, "part": index.parts},
     }
-
-
-def located_rows(record: Record, snippets: Sequence[str]) -> Any:
-    """Where snippets are in a record, as it is stored."""
-    return msgspec.to_builtins(locate(record, snippets, _RULE))

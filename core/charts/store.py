@@ -25,7 +25,6 @@ from midchart.core.charts.analysis import (
     StoreTables,
     analysis_rows,
     evidence_key,
-    located_rows,
 )
 from midchart.core.charts.arrays import TEXT, Columns, numbers, rows_of, texts, writing_tables
 from midchart.core.cohorts.files import LoadLog
@@ -37,6 +36,7 @@ from midchart.core.errors import DataError
 from midchart.core.storage import sources
 from midchart.core.storage.lru import LRU
 from midchart.core.text import count_tokens, event_text
+from midchart.core.text.evidence import locate
 from midchart.core.types import (
     Account,
     Cohort,
@@ -182,8 +182,8 @@ def write_charts(cohort: Cohort, folder: Path, former: Path | None = None) -> No
         record = replace(record, analysed=analyses().get(record.digest))
         size = sum(len(event.text) for event in record.events)
         sources.watched(f"record {id}", _ANALYSIS * size)
-        located = [(one, located_rows(record, one)) for one in snippets.get(id, ())]
-        return _rows_of(record) | analysis_rows(record), located
+        located = [(one, locate(record, one)) for one in snippets.get(id, ())]
+        return _rows_of(record) | analysis_rows(record), msgspec.to_builtins(located)
 
     assert isinstance(cohort.records, NamedRecords)
     log = LoadLog(cohort.skipped, cohort.warnings, cohort.accounts, cohort.unsettled)

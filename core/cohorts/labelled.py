@@ -313,7 +313,8 @@ def read_labels(select: str, name: str, log: LoadLog, csv: Source | None = None)
     if malformed[0]:
         reason = "lines are not a row of the table — left out; the first is named"
         log.skip(name, malformed[1], f"{malformed[0]:,} {reason}")
-    numbered = csv is not None and _count_lines(csv) == n + 1
+    # Every line but the header is a row where as many line ends follow it, those at the end apart.
+    numbered = csv is not None and csv.content().rstrip(b"\r\n").count(b"\n") == n
     left_out = np.zeros(n, bool)
     for column, reason in (
         ("p", "no patient id that is a whole number"),
@@ -331,11 +332,6 @@ def read_labels(select: str, name: str, log: LoadLog, csv: Source | None = None)
         np.asarray(columns["t"], np.int64)[~left_out],
         np.asarray(columns["y"], np.int32)[~left_out],
     )
-
-
-def _count_lines(file: Source) -> int:
-    """The number of lines of a file, without empty ones at its end."""
-    return file.content().rstrip(b"\r\n").count(b"\n") + 1
 
 
 def warn_of_pickles(folder: Source, log: LoadLog) -> None:

@@ -386,12 +386,6 @@ def typed_instruction(record_id: str, question: str) -> Instruction:
     return Instruction(id, record_id, question, task_type=task_type_of(question))
 
 
-def _record_of(row: TableRow, records: ReadRecords) -> str | None:
-    """The record a row is about, by its person_id or by its filename with or without an ending."""
-    id = records.id_of(row.get("person_id"))
-    return records.of_file(row.get("filename")) if id is None else id
-
-
 def _about_records(
     rows: Iterable[TableRow], records: ReadRecords, log: LoadLog, verb: str, named: str
 ) -> Iterator[tuple[TableRow, str, str]]:
@@ -402,7 +396,8 @@ def _about_records(
     """
     reasons: dict[str, Counter[str]] = {}
     for row in rows:
-        record, question = _record_of(row, records), row.get("question")
+        record, question = records.id_of(row.get("person_id")), row.get("question")
+        record = records.of_file(row.get("filename")) if record is None else record
         if record is not None and question:
             yield row, record, question
             continue
@@ -460,12 +455,9 @@ def tables_in(place: Source) -> list[Source]:
     Every ``.tsv`` is one, and every other delimited table with the columns of MedAlign's.
     """
     inside = place.entries() if place.is_folder() else []
-    return [file for file in inside if file.ending == ".tsv" or _has_questions(file)]
-
-
-def _has_questions(file: Source) -> bool:
-    header = header_of(file, QUESTION_COLUMNS)
-    return {*QUESTION_COLUMNS} <= {*known_names(header, _QUESTION_NAMES).values()}
+    headers = ((file, header_of(file, QUESTION_COLUMNS)) for file in inside)
+    named = ((file, {*known_names(header, _QUESTION_NAMES).values()}) for file, header in headers)
+    return [file for file, of in named if file.ending == ".tsv" or of >= {*QUESTION_COLUMNS}]
 
 
 def _annotator(row: TableRow) -> int:

@@ -11,19 +11,12 @@ from midchart.core.loaders.benchmarks import location_window, narrowed, opening_
 from midchart.core.loaders.check import check_cohort
 from midchart.core.loaders.open import open_cohort
 
-ROOT = Path(__file__).parents[3]
+SAMPLE = Path(__file__).parents[4] / "shared" / "data" / "longhealth"
 
 
-def sample(name: str) -> Path:
-    """An open sample in ``shared/data`` beside the checkout; it is not committed."""
-    path = ROOT.parent / "shared" / "data" / name
-    if not path.exists():
-        pytest.skip(f"the open sample {name} is not beside this checkout")
-    return path
-
-
+@pytest.mark.skipif(not SAMPLE.exists(), reason="the open sample is not beside this checkout")
 def test_longhealths_patient():
-    cohort = open_cohort(sample("longhealth"))
+    cohort = open_cohort(SAMPLE)
     checked = check_cohort(cohort)
     assert (checked["records"], checked["events"], checked["instructions"], checked["gold"]) == (
         1,
