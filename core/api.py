@@ -16,7 +16,7 @@ from midchart.core.access import guarded
 FUNCTIONS: Mapping[str, str] = {
     "arms.scores": "scored_arms",
     "cohorts.gold": "gold_under",
-    "egress.audit": "accept_audit=accept audit_lines=lines verify_audit=verify",
+    "egress.audit": "audit_lines=lines verify_audit=verify",
     "experiments.curve.tables": "published_curve",
     "experiments.needles.tables": "needle_items",
     "experiments.replication.paper": "findings other_runs paper_claims paper_comparison",

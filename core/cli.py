@@ -491,29 +491,24 @@ def data_use(call: Namespace) -> None:
 @command(
     "Upkeep",
     flag("--verify", "check that no line was changed, added or removed"),
-    flag("--accept", "accept a log that was restored or changed as it is, with a reason"),
-    arg("--reason", default="", metavar="TEXT", help="of --accept, for the log"),
 )
 def audit_log(call: Namespace) -> None:
     """the audit log: what left this machine, imports, and changes of data-use tags
     midchart audit-log --verify
     """
-    if call.accept:
-        api.accept_audit(call.reason)
-    verified = api.verify_audit() if call.verify or call.accept else None
+    verified = api.verify_audit() if call.verify else None
     if call.json:
         json_line({"lines": api.audit_lines()} | ({"verified": verified} if verified else {}))
     elif verified and not verified["broken"]:
-        shown = "{lines} lines, {accepted} accepted as they are; SHA-256 of the last: {last}"
-        say("whole: " + shown.format(**verified))
+        say("whole: {lines} lines; SHA-256 of the last: {last}".format(**verified))
     for line in () if call.json or verified else api.audit_lines():
         line.pop("previous", None)
         say(cell(line))
     if verified and (broken := verified["broken"]):
         raise WorkFailed(
             f"the audit log is broken at line {broken['line']}: it {broken['reason']}; what it "
-            "permitted before does not count. Once you know why, accept it as it is: midchart "
-            "audit-log --accept --reason TEXT"
+            "permitted before does not count. Restore it from a copy, or keep it under another "
+            "name: then a new log begins, and each permission must be given again"
         )
 
 

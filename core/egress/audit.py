@@ -3,8 +3,8 @@
 ``data/audit.jsonl``, append-only, one line per use. It holds names, folders, counts, hosts and
 reasons that people gave; never text of a record. Each line holds the SHA-256 of the line before,
 which shows accidents (a line that was changed, removed, added or moved) and neither stops the
-owner of the file nor shows that the newest lines are missing. A line may accept all lines before it
-as they are. A permission counts only by a line after the last break or acceptance.
+owner of the file nor shows that the newest lines are missing. A permission counts only by a line
+after the last break.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,6 @@ from midchart.core.provenance import now
 from midchart.core.storage.files import FileState, file_state
 from midchart.core.storage.jsonl import PREVIOUS, add_line, line_digest, read_lines
 
-_ACCEPTED = "accepted"
-"""``event`` of a line that accepts those before it; ``content`` is their SHA-256."""
 _LINK = re.compile(rb'"%s":"([0-9a-f]{64}|)"\}\n\Z' % PREVIOUS.encode())
 _FOREIGN = "is no line of the log: it was added or damaged"
 _UNLINKED = (
@@ -48,13 +45,6 @@ def note(event: str, **facts: Any) -> None:
     add_line(settings.audit_file(), line, durable=True, chained=True)
 
 
-def _reason(reason: str, what: str) -> str:
-    reason = " ".join(reason.split())
-    if len(reason) < 8:
-        raise InputError(f"{what} needs a reason in words: who allowed it, and by which agreement")
-    return reason
-
-
 def tag_changed(
     *, cohort: str, folder: Path, field: str, before: bool, after: bool, reason: str, digest: str
 ) -> None:
@@ -63,21 +53,23 @@ def tag_changed(
     ``digest``: of the cohort's files, by which a permission is known; a line without one permits
     nothing.
     """
-    reason = _reason(reason, f"changing {field!r} of the data-use tag")
+    reason = " ".join(reason.split())
+    if len(reason) < 8:
+        raise InputError(
+            f"changing {field!r} of the data-use tag needs a reason in words: who allowed it, and "
+            "by which agreement"
+        )
     facts = {"cohort": cohort, "folder": str(folder.resolve()), "field": field, "before": before}
     note("tag", **facts, after=after, reason=reason, digest=digest)
 
 
 @dataclass(slots=True)
 class _Log:
-    """The log as it is. ``broken``: number and reason of the first line after ``accepted`` that is
-    not as written. ``intact``: the lines after the last break or acceptance. ``content``: the
-    SHA-256 of all lines."""
+    """The log as it is. ``broken``: number and reason of the first line that is not as written.
+    ``intact``: the lines after the last break. ``last``: the SHA-256 of the last line."""
 
     lines: int
-    accepted: int
     last: str
-    content: str
     broken: dict[str, Any] | None
     intact: list[dict[str, Any]]
 
@@ -93,19 +85,15 @@ def _read() -> _Log:
     except OSError as error:
         raise WorkFailed(f"{file}: cannot be read ({error.strerror})") from None
     lines = data[: data.rfind(b"\n") + 1].splitlines(keepends=True)
-    log, total = _Log(len(lines), 0, "", "", None, []), sha256()
+    log = _Log(len(lines), "", None, [])
     for number, line in enumerate(lines, 1):
-        link, record = _LINK.search(line), _record(line)
+        link = _LINK.search(line)
         if link is None or link[1].decode() != log.last:
             log.broken = log.broken or {"line": number, "reason": _UNLINKED if link else _FOREIGN}
             log.intact = []
-        elif record.get("event") == _ACCEPTED and record.get("content") == total.hexdigest():
-            log.broken, log.accepted, log.intact = None, number - 1, []
         if link is not None:
-            log.intact.append(record)
+            log.intact.append(_record(line))
         log.last = line_digest(line)
-        total.update(line)
-    log.content = total.hexdigest()
     return log
 
 
@@ -115,17 +103,6 @@ def _record(line: bytes) -> dict[str, Any]:
     except DataError:
         return {}
     return record if isinstance(record, dict) else {}
-
-
-@needs("owner")
-def accept(reason: str) -> dict[str, Any]:
-    """Accept the log as it is, once it was restored or repaired; gives :func:`verify`.
-
-    The acceptance is a line of the log. Permissions given before it do not count after it.
-    """
-    reason, log = _reason(reason, "accepting the audit log"), _read()
-    note(_ACCEPTED, reason=reason, lines=log.lines, content=log.content)
-    return verify()
 
 
 Tags = Mapping[tuple[str, str], str | None]
@@ -154,20 +131,19 @@ def _tags(_state: FileState | None) -> tuple[Tags, str]:
             known[folder, name] = str(line.get("digest", "")) if allows else None
         elif line.get("event") == "removed":
             known = {key: value for key, value in known.items() if key[0] != folder}
-    broken = f"the audit log is broken at line {log.broken['line']}" if log.broken else ""
-    return known, broken or ("the audit log was accepted since" if log.accepted else "")
+    return known, f"the audit log is broken at line {log.broken['line']}" if log.broken else ""
 
 
 @needs("owner")
 def verify() -> dict[str, Any]:
-    """Whether the log is as it was written: ``lines``, of which ``accepted`` are covered by an
-    acceptance; ``last``, the SHA-256 of the last line; ``broken``, number (``line``) and ``reason``
-    of the first line that is not as written, or null.
+    """Whether the log is as it was written: the number of ``lines``; ``last``, the SHA-256 of the
+    last one; ``broken``, number (``line``) and ``reason`` of the first that is not as written, or
+    null.
 
     Raises WorkFailed where it cannot be read.
     """
     log = _read()
-    return {name: getattr(log, name) for name in ("lines", "accepted", "last", "broken")}
+    return {name: getattr(log, name) for name in ("lines", "last", "broken")}
 
 
 @needs("owner", paths=("folder", "file"))
