@@ -174,9 +174,9 @@ def _rhythm(stamp: Element) -> str:
     return f"{_quantity(inside(stamp, 'offset', 'low'))} {_EVENTS.get(code, code)}".strip()
 
 
-def _condition(element: Element) -> str:
-    """What must hold for a statement."""
-    stated = (code_text(one) or joined(one) for one in element.iter("value"))
+def _inner(element: Element) -> str:
+    """The codes, values and text in a condition or specimen."""
+    stated = (code_text(one) for one in element.iter() if one.tag in ("value", "code"))
     return distinct_texts((*stated, joined(element)))
 
 
@@ -204,7 +204,8 @@ _DETAILS: tuple[tuple[str, Callable[[Element], str], str], ...] = (
     ("dose", _quantity, "doseQuantity"),
     ("at most", _quantity, "maxDoseQuantity"),
     ("", _rhythm, "effectiveTime"),
-    ("if", _condition, "precondition"),
+    ("if", _inner, "precondition"),
+    ("specimen", _inner, "specimen"),
     ("discharged to", code_text, "dischargeDispositionCode"),
     *(("", code_text, tag) for tag in ("priorityCode", "routeCode", "interpretationCode")),
     *(("site", code_text, tag) for tag in ("approachSiteCode", "targetSiteCode")),

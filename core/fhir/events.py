@@ -131,7 +131,7 @@ _FORMS = {
         "condition", ("code",),
         ("clinicalStatus", "verificationStatus", "severity: severity", "site: bodySite",
          "stage: stage", "onset at: onsetAge", "onset at: onsetRange", "onset: onsetString",
-         "ended at: abatementAge", "ended at: abatementRange", "ended: abatementString",
+         "onset: onsetPeriod", "ended at: abatementAge", "ended at: abatementRange", "ended: abatementString",
          "ended: abatementBoolean"), ends=("abatementDateTime", "abatementPeriod"),
     ),
     "Observation": _Form("measurement", parts=()),
@@ -139,7 +139,9 @@ _FORMS = {
     "MedicationOrder": replace(_DRUG, opening="prescribed"),
     "MedicationStatement": replace(_DRUG, opening="reported", ends=("effectivePeriod.end",)),
     "MedicationUsage": replace(_DRUG, opening="reported"),
-    "MedicationAdministration": replace(_DRUG, opening="administered"),
+    "MedicationAdministration": replace(
+        _DRUG, opening="administered", ends=("effectivePeriod.end", "occurencePeriod.end")
+    ),
     "MedicationDispense": replace(_DRUG, opening="dispensed"),
     "Procedure": _Form(
         "procedure", ("code",),
