@@ -129,18 +129,14 @@ class LabelledData:
                     shown=int(store.offsets[-1]),
                     reasons=store.meta["left_out"],
                 )
-                self._warn_of_differences(set(store.patients.tolist()), set(self.splits))
+                with_events, in_splits = {*store.patients.tolist()}, {*self.splits}
+                if in_splits and (others := len(with_events - in_splits)):
+                    reason = "with events are in no split — labels of theirs are used by none"
+                    self.log.warn(f"{others:,} patients {reason}")
+                if without := len(in_splits - with_events):
+                    self.log.warn(f"{without:,} patients of the splits have no event")
                 self._store = store
             return self._store
-
-    def _warn_of_differences(self, with_events: set[int], in_splits: set[int]) -> None:
-        if in_splits and with_events - in_splits:
-            self.log.warn(
-                f"{len(with_events - in_splits):,} patients with events are in no split — labels "
-                "of theirs are used by none"
-            )
-        if in_splits - with_events:
-            self.log.warn(f"{len(in_splits - with_events):,} patients of the splits have no event")
 
     def small(self) -> bool:
         """Whether the events may be read without being asked for."""

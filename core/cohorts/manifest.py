@@ -35,15 +35,15 @@ def read_manifest(path: Path, default: Manifest, log: LoadLog) -> Manifest:
     no.
     """
     manifest = _stated(path, default, log)
-    unconfirmed = _unconfirmed(manifest, path)
+    doubted = unconfirmed(path, default)
     data = path.name if path.parent == settings.cohorts_folder() else str(path)
-    for name, why in unconfirmed.items():
+    for name, why in doubted.items():
         log.warn(
             f"{FILE} sets {name} = true, but {why}: treated as false until a person confirms it "
             f"with a reason (page Data, or midchart data-use {shlex.quote(data)} {name} yes "
             "--reason TEXT)"
         )
-    return dataclasses.replace(manifest, **dict.fromkeys(unconfirmed, False))
+    return dataclasses.replace(manifest, **dict.fromkeys(doubted, False))
 
 
 def column_settings(path: Path, log: LoadLog) -> dict[str, str]:
@@ -79,13 +79,10 @@ def write_column_settings(path: Path, columns: Mapping[str, str]) -> None:
     write_text(file, others + ("\n" if others else "") + "[columns]\n" + "".join(lines))
 
 
-def unconfirmed(path: Path, default: Manifest) -> list[str]:
-    """The permissions that the tag in folder ``path`` sets and that nobody confirmed."""
-    return list(_unconfirmed(_stated(path, default, LoadLog()), path))
-
-
-def _unconfirmed(manifest: Manifest, path: Path) -> dict[str, str]:
-    """Those permissions, and why they do not count."""
+def unconfirmed(path: Path, default: Manifest) -> dict[str, str]:
+    """The permissions that the tag in folder ``path`` states and nobody confirmed, and why they do
+    not count."""
+    manifest = _stated(path, default, LoadLog())
     set_ones = [name for name in FIELDS if getattr(manifest, name)]
     return refused(path, set_ones) if set_ones else {}
 

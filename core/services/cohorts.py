@@ -172,7 +172,7 @@ def unconfirmed_permissions(data: CohortRef) -> list[str]:
     """The permissions in a cohort's ``midchart.toml`` that wait for a person's confirmation, since
     their last audited value is no; raises as :func:`open_data`."""
     cohort = open_data(data)
-    return unconfirmed(cohort_folder(cohort.path), cohort.manifest)
+    return list(unconfirmed(cohort_folder(cohort.path), cohort.manifest))
 
 
 @needs("owner")
