@@ -102,8 +102,7 @@ def opened(path: str | Path) -> tuple[Cohort, Path]:
             write = partial(convert_files, place, folder, not synthetic)
             cohort = convert(store, place, stored, write)
         if files_state(place) + state_of_neighbours() != files:
-            reason = "changed while it was read"
-            raise DataError(place.name, None, reason, "load it once it is complete")
+            raise DataError(place.name, None, "changed while it was read", "load it once complete")
         return cohort
 
     files = inside + state_of_neighbours()

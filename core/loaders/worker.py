@@ -109,19 +109,6 @@ _lock = threading.Lock()
 os.register_at_fork(after_in_child=_idle.clear)
 
 
-def _converter(environment: dict[str, str]) -> subprocess.Popen[str]:
-    """A converter process that is waiting, else a new one."""
-    with _lock:
-        _idle[:] = [process for process in _idle if process.poll() is None]
-        if _idle:
-            return _idle.pop()
-    return subprocess.Popen(
-        [sys.executable, "-m", "midchart.core.loaders.worker"],
-        cwd=settings.ROOT, env=environment, text=True,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0,
-    )  # fmt: skip
-
-
 def _lines(pipe: int) -> Iterator[bytes]:
     """The lines of a pipe to its end, or to a blank one; an empty report where none comes for a
     while."""
@@ -141,7 +128,14 @@ def _lines(pipe: int) -> Iterator[bytes]:
 def _started(request: str, environment: dict[str, str]) -> Generator[Iterable[bytes]]:
     """The reports of a conversion by a converter process, which has one thread and has imported the
     loaders; a conversion that is not to go on ends it."""
-    process = _converter(environment)
+    with _lock:
+        _idle[:] = [process for process in _idle if process.poll() is None]
+        waiting = _idle.pop() if _idle else None
+    process = waiting or subprocess.Popen(
+        [sys.executable, "-m", "midchart.core.loaders.worker"],
+        cwd=settings.ROOT, env=environment, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0,
+    )  # fmt: skip
     try:
         print(request, file=process.stdin, flush=True)
         assert process.stdout is not None

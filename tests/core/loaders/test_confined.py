@@ -25,19 +25,6 @@ from midchart.core.loaders.open import open_cohort
 from midchart.core.types import Cohort
 from tests.support.fhir import patient, reading
 
-PERSON = (
-    '<eventstream person_id="{0}"><encounter><events><entry timestamp="2020-01-01 10:00">'
-    '<event type="note" code="c" name="n">No fever.</event></entry></events></encounter>'
-    "</eventstream>"
-)
-
-
-def of_many_attributes(folder: Path) -> str:
-    attributes = " ".join(f'a{number}="1"' for number in range(700_000))
-    (folder / "big.xml").write_text(f"<eventstream {attributes}/>")
-    (folder / "small.xml").write_text(PERSON.format("small"))
-    return "big.xml"
-
 
 def a_long_note(folder: Path) -> str:
     (folder / "big.txt").write_text("No fever. " * 12_000_000)
@@ -64,7 +51,7 @@ def a_packed_note(folder: Path) -> str:
     ("attack", "seconds", "memory"),
     [
         (a_packed_note, 60, 100 << 20),
-        (of_many_attributes, 1, confinement.MEMORY),
+        (a_bundle_of_many_objects, 1, confinement.MEMORY),
         (a_long_note, 60, 100 << 20),
         (a_bundle_of_many_objects, 60, 100 << 20),
     ],
