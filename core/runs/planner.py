@@ -148,8 +148,8 @@ def digest_of(path: str) -> str:
 
 
 def find_data(data: str, base: str = "") -> Path:
-    """The cohort that a spec means by ``data``: the path as written, in the spec file's folder
-    (``base``), or under the data folder; or a cohort's name. Raises DataError."""
+    """The cohort that a spec means by ``data``: the path as written or in the spec file's folder
+    (``base``), a cohort's name, or a path in the data folder. Raises DataError."""
     if data == MADE:
         return Path(MADE)
     path = user_path(data)
@@ -158,7 +158,7 @@ def find_data(data: str, base: str = "") -> Path:
         if base:
             paths.append(Path(base) / path)
         inside = Path(*path.parts[1:]) if path.parts and path.parts[0] == "data" else path
-        paths += [settings.data_folder() / inside, settings.cohorts_folder() / path]
+        paths += [settings.cohorts_folder() / path, settings.data_folder() / inside]
     for one in paths:
         if one.exists():
             return one.resolve()

@@ -183,7 +183,8 @@ def test_spec_files_are_read_and_unreadable_ones_refused(tmp_path: Path):
 def test_data_is_found_as_a_path_next_to_the_spec_and_by_name(workspace: Path, monkeypatch):
     cohort = write_cohort(workspace / "data" / "cohorts" / "demo", records=1)
     away = workspace / "away"
-    away.mkdir()
+    for folder in (away, workspace / "data" / "demo"):  # the program has such a folder of archives
+        folder.mkdir()
     monkeypatch.chdir(away)
     for name in (str(cohort), "demo", "data/cohorts/demo", "cohorts/demo"):
         assert find_data(name) == cohort
