@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import gc
-import json
 import os
 import signal
 import zlib
@@ -94,13 +93,13 @@ def each_file(
     there. What enters something in the log is read each time.
     """
 
-    def work(file: Source) -> tuple[Source, str, str]:
-        entered, key, text = LoadLog(), "", ""
+    def work(file: Source) -> tuple[Source, str, bytes]:
+        entered, key, text = LoadLog(), "", b""
         with entered.reading(file):
             key = files_hash([(f"{read.__module__} {file.name}", file.digest)])
             with suppress(KeyError, BadZipFile, zlib.error):  # a new file, or a damaged store
-                text = _former.read(key).decode() if _former else ""
-            text = text or json.dumps(msgspec.to_builtins(read(file, entered)))
+                text = _former.read(key) if _former else b""
+            text = text or msgspec.json.encode(read(file, entered))
         if entered != LoadLog(opened={file}):
             key = ""
         log.join(entered)
@@ -110,7 +109,7 @@ def each_file(
         if key and _written:
             _written.writestr(ZipInfo(key), text, ZIP_DEFLATED, 1)
         if text:
-            yield file, msgspec.convert(json.loads(text), kind)
+            yield file, msgspec.json.decode(text, type=kind)
 
 
 def each(

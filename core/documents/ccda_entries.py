@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from operator import itemgetter
 from xml.etree.ElementTree import Element
@@ -69,9 +69,7 @@ _WORD = re.compile(r"\d+(?:[.,]\d+)*|\w+")
 def inside(element: Element | None, *tags: str) -> Element | None:
     """The first element down a path of local names."""
     for tag in tags:
-        if element is None:
-            return None
-        element = element.find(tag)
+        element = None if element is None else element.find(tag)
     return element
 
 
@@ -85,6 +83,7 @@ def joined(element: Element | None) -> str:
     return "" if element is None else " ".join(" ".join(element.itertext()).split())
 
 
+@lru_cache(maxsize=4096)
 def parse_ts(value: str) -> tuple[datetime | None, str]:
     """The naive moment of an HL7 time stamp, and its date as ISO 8601 no more exact than written.
 
@@ -111,6 +110,8 @@ def code_text(element: Element | None) -> str:
     """What a coded value says: its display names and original text, else the code."""
     if element is None:
         return ""
+    if not len(element):  # as most are
+        return element.get("displayName", "").strip() or element.get("code", "")
     codings = [element, *each(element, "translation")]
     named = (coding.get("displayName", "").strip() for coding in codings)
     text = distinct_texts((*named, joined(inside(element, "originalText"))))
@@ -232,6 +233,7 @@ def _times(stamps: Iterable[Element]) -> Iterator[tuple[datetime | None, str]]:
             yield (None, "") if end is None else parse_ts(end.get("value", ""))
 
 
+@lru_cache(maxsize=4096)
 def _words_of(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text.casefold()))
 

@@ -72,12 +72,12 @@ def markup_lines(root: Any, ids: Iterable[str]) -> list[tuple[str, frozenset[str
     marks = dict(zip(map(chr, range(_FIRST_MARK, _LAST_MARK)), ids, strict=False))
     layout = _Layout(_footnotes(root), {id: mark for mark, id in marks.items()})
     without = str.maketrans(dict.fromkeys(marks))
-    lines = ((line.translate(without).strip(), line) for line in layout.lines(root))
-    return [
-        (plain, frozenset(marks[mark] for mark in _MARK.findall(line) if mark in marks))
-        for plain, line in lines
-        if plain
-    ]
+    lines: list[tuple[str, frozenset[str]]] = []
+    for line in layout.lines(root):
+        line_ids = frozenset(marks[mark] for mark in _MARK.findall(line) if mark in marks)
+        if plain := (line.translate(without) if line_ids else line).strip():
+            lines.append((plain, line_ids))
+    return lines
 
 
 def html_text(markup: str) -> str:
