@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from itertools import chain
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -120,8 +120,7 @@ Owner = tuple[Scope, str, str]
 """Scope and server of a resource, and its reference to whom it is about, "" for nobody."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entered:
+class Entered(NamedTuple):
     """A resource with its place, its type, and whom it is about.
 
     ``packed``: its JSON, which takes a fraction of the memory of its objects.

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import importlib
 import inspect
 import json
 import os
@@ -253,7 +252,6 @@ def _serve(reports: IO[str]) -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))  # the conversion ends with it
     for name in LOADERS.names():
         LOADERS.get(name)
-    importlib.import_module("pandas")  # pyarrow would, in each fork
     while select([sys.stdin], [], [], IDLE_S)[0] and (request := sys.stdin.readline()):
         if sys.platform != "linux":
             _work(json.loads(request), reports)
