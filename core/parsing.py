@@ -329,9 +329,8 @@ def parse_xml(text: str, name: str) -> Element:
     except (ValueError, LookupError):
         reason = "holds a DOCTYPE, entities or an encoding that is refused"
         raise DataError(name, None, reason, "save it as plain UTF-8 XML") from None
-    level, depth = [root], 0
-    while level and depth < _DEEPEST_XML:
-        depth += 1
+    level = [root]
+    for _ in range(_DEEPEST_XML):
         for element in level:
             element.tag = element.tag.rpartition("}")[2]
         level = [child for element in level for child in element]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
+from functools import lru_cache
 
 
 class Status(IntEnum):
@@ -74,6 +75,11 @@ def classify(codes: Iterable[str]) -> tuple[Status, str]:
     Codes of several fields of one entry are given together; case, blanks and underscores do not
     matter, and a code that is not in the tables says nothing.
     """
+    return _strongest(tuple(codes))
+
+
+@lru_cache(maxsize=1024)
+def _strongest(codes: tuple[str, ...]) -> tuple[Status, str]:
     strongest = (Status.CURRENT, "")
     for code in codes:
         stated = _WORDS.get(code.strip().lower().replace("_", "-").replace(" ", "-"))

@@ -116,7 +116,8 @@ def _sections(
         written = [] if text is None else markup_lines(text, entries.ids)
         timed = [entries.joined(line, ids) for line, ids in written]
         timed += entries.rest("\n".join(line for line, _ in written))
-        lines = [(_other_day(at, time), line) for at, line in timed]
+        own_day = None if time is None else time.date()
+        lines = [(None if at and at.date() == own_day else at, line) for at, line in timed]
         current = [line for day, line in lines if day is None]
         if not lines and section.get("nullFlavor"):
             current = [NO_INFORMATION.get(section.get("nullFlavor", ""), "no information")]
@@ -132,9 +133,3 @@ def _sections(
             denied = 0 if at else entries.denied
             yield SectionPassage(day, section_code(code), title, line, denied)
         yield from inner
-
-
-def _other_day(stated: datetime | None, time: datetime | None) -> datetime | None:
-    """The time that an entry states, where it is not of the document's day."""
-    is_same = stated is not None and time is not None and stated.date() == time.date()
-    return None if is_same else stated
