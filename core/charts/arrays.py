@@ -47,17 +47,17 @@ class TableWriter:
 
         arrays: list[Any] = []
         for (name, parts), column in zip(self._waiting.items(), self._schema, strict=True):
-            is_known: Numbers | None = None
             if isinstance(parts[0], np.ndarray):
-                buffers = [np.concatenate(parts).astype(self._columns[name], copy=False)]
+                buffers = [None, np.concatenate(parts).astype(self._columns[name], copy=False)]
             elif self._columns[name] == TEXT:
                 values = [text.encode("utf-8", "surrogatepass") for part in parts for text in part]
-                buffers = [np.cumsum([0, *map(len, values)], dtype="int64"), b"".join(values)]
+                buffers = [None, np.cumsum([0, *map(len, values)], dtype="int64"), b"".join(values)]
             else:
                 values = list(chain.from_iterable(parts))
                 is_known = np.packbits([one is not None for one in values], bitorder="little")
-                buffers = [np.array([one or 0 for one in values], column.type.to_pandas_dtype())]
-            held = [one if one is None else arrow.py_buffer(one) for one in (is_known, *buffers)]
+                filled = np.array([one or 0 for one in values], column.type.to_pandas_dtype())
+                buffers = [is_known, filled]
+            held = [one if one is None else arrow.py_buffer(one) for one in buffers]
             arrays.append(arrow.Array.from_buffers(column.type, self._rows, held))
         self._writer.write_batch(arrow.record_batch(arrays, schema=self._schema))
         self._waiting = {name: [] for name in self._columns}

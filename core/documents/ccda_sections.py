@@ -104,10 +104,7 @@ def _sections(
 ) -> Iterator[SectionPassage]:
     """The passages of each section with content, sub-sections after their section: the lines of
     its narrative, each with the time of its entry, then those of entries that it does not say."""
-    for component in each(body, "component"):
-        section = inside(component, "section")
-        if section is None:
-            continue
+    for section in each(body, "component/section"):
         code, heading = inside(section, "code"), inside(section, "title")
         title = ("" if heading is None else markup_text(heading)).replace("\n", " ")
         stated = title or code_text(code)
@@ -130,6 +127,5 @@ def _sections(
         texts = [(None, "\n".join(current))] if current else []
         texts += [(day, line) for day, line in lines if day is not None]
         for at, (day, line) in enumerate(texts):
-            denied = 0 if at else entries.denied
-            yield SectionPassage(day, section_code(code), title, line, denied)
+            yield SectionPassage(day, section_code(code), title, line, 0 if at else entries.denied)
         yield from inner
