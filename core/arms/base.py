@@ -68,7 +68,7 @@ class Candidates:
 
     def only(self, wanted: Sequence[bool], rule: str) -> Candidates:
         """The candidates for which ``wanted`` [n] is true; ``rule`` names the choice in the key."""
-        chosen = np.flatnonzero(np.asarray(wanted, dtype=bool))
+        chosen = np.flatnonzero(np.asarray(wanted, dtype=bool)).tolist()
         return Candidates(
             (*self.key, rule),
             tuple(self.sentences[i] for i in chosen),

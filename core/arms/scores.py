@@ -7,7 +7,7 @@ arms there are is not known here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,7 +49,7 @@ class ScoreTable:
     0 to 1, by event order, ``times`` [n] its time (NaT where undated).
     """
 
-    sentences: tuple[Sentence, ...]
+    sentences: Sequence[Sentence]
     events: NDArray[np.int64]
     order: NDArray[np.float64]
     times: NDArray[np.datetime64]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -169,8 +169,8 @@ def write_charts(cohort: Cohort, folder: Path, former: Path | None = None) -> No
     @cache
     def analyses() -> dict[str, RecordAnalysis]:
         # Opened by each of the forks: Arrow starts threads, with which no process is forked.
-        earlier = former and open_charts(former, "", lambda *_: Manifest(""))
-        return earlier.records.analyses() if earlier else {}
+        earlier = former and open_charts(former, "", lambda _, log: Manifest(""))
+        return cast(Any, earlier).records.analyses() if earlier else {}
 
     def rows(id: str) -> tuple[_Rows, list[tuple[tuple[str, ...], Any]]] | DataError:
         try:

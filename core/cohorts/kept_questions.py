@@ -253,10 +253,12 @@ def _of_json(text: str) -> list[str]:
     stated = value.get("questions") if isinstance(value, dict) else value
     if not isinstance(stated, list):
         raise InputError("the JSON has no list of questions; write a list of texts")
-    questions = [one.get("question") if isinstance(one, dict) else one for one in stated]
-    for number, question in enumerate(questions, 1):
+    questions: list[str] = []
+    for number, one in enumerate(stated, 1):
+        question = one.get("question") if isinstance(one, dict) else one
         if not isinstance(question, str):
             raise InputError(f"question {number} of the JSON is no text")
+        questions.append(question)
     return questions
 
 

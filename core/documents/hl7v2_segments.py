@@ -110,7 +110,7 @@ class Hl7Message:
 
     def __init__(self, text: str, read: Payload, read_cell: CellReader) -> None:
         self._read, self._read_cell = read, read_cell
-        self._parsed = hl7.parse(text + "\r")
+        self._parsed: Any = hl7.parse(text + "\r")
         self._separators = self._parsed.separators
         mark = re.escape(self._parsed.esc)
         self._escape = re.compile(f"{mark}(\\.[a-z]{{2}}[-+\\d]*|[A-Z][0-9A-F]*){mark}")

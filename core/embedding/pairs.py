@@ -160,12 +160,12 @@ class PairScorer(LoadedOnce):
         digest = fingerprint(weights)
         self.name, self.labels = name, labels_of(weights.folder)
         refuse_tokenizer(weights.folder)
-        device, self.precision = hardware()
-        self.id = f"{name}@{digest[:16]}/{self.precision}"
-        scores = settings.cache_folder() / "pairs" / f"{name}-{digest[:16]}-{self.precision}"
+        device, precision = hardware()
+        self.id = f"{name}@{digest[:16]}/{precision}"
+        scores = settings.cache_folder() / "pairs" / f"{name}-{digest[:16]}-{precision}"
         super().__init__(
             Once(scores, digest, len(self.labels), CHUNK),
-            lambda: PairModel(weights.folder, device, self.precision),
+            lambda: PairModel(weights.folder, device, precision),
         )
 
     def outputs(self, pairs: Sequence[Pair]) -> NDArray[np.float32]:

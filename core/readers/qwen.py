@@ -72,7 +72,10 @@ class LocalReader(Configurable, ManyReader):
 
     @cached_property
     def _count(self) -> Callable[[str], int]:
-        return lru_cache(maxsize=65_536)(lambda text: len(self._ids(text)))
+        def count(text: str) -> int:
+            return len(self._ids(text))
+
+        return lru_cache(maxsize=65_536)(count)
 
     def count_tokens(self, text: str) -> int:
         """Length of ``text`` in the model's own tokens."""

@@ -91,7 +91,7 @@ class _SentenceValue:
 class _ValueIndex:
     """Which sentences of a record have which words, and the values of sentences asked for."""
 
-    def __init__(self, units: tuple[Sentence, ...]) -> None:
+    def __init__(self, units: Sequence[Sentence]) -> None:
         self.units = units
         self._values: dict[int, list[_SentenceValue]] = {}
         self.of_word: Mapping[str, list[int]] = defaultdict(list)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from midchart.core.access import CohortName, CohortRef, Entries, RunRef, needs
 from midchart.core.experiments.answers.tables import shares
@@ -42,8 +42,10 @@ class Fault:
 
 
 FAULTS = tuple(
-    Fault(**line | {name: tuple(line[name].split()) for name in ("fields", "arms")})
-    for line in read_published("faults.csv")
+    Fault(
+        **{c: tuple(t.split()) if c in ("fields", "arms") else t for c, t in cast(Any, one).items()}
+    )
+    for one in read_published("faults.csv")
 )
 """In the order in which they are taken away."""
 
