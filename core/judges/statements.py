@@ -246,9 +246,9 @@ def by_claims(question: str, reference: str, answer: str) -> tuple[Verdict | Non
         correct = declines and is_refusal(reference)
         reason = "the answer declines" if declines else "the reference is a refusal"
         return Verdict("correct" if correct else "incorrect", declines, reason), []
-    answer = of_patient(f"{question} {reference}", answer)
+    answer = of_patient(f"{question} {reference}", answer.removeprefix(question))
     undecided: list[Case] = []
-    reason = "" if content(answer) else "about a relative"
+    reason = "" if content(answer) else "states nothing of the patient"
     for one in alternatives(reference):
         comparison = compare(question, one, answer)
         if comparison.verdict:

@@ -4,8 +4,7 @@ model of the judge ``statements``.
 The file is tab-separated with columns ``question``, ``references`` (joined by " | ": one is
 enough), ``answer`` and ``people`` ("correct" or "incorrect"), and optionally ``id``, which answers
 to one question share. Further columns of verdicts are measured as judges of that name. ``--train``
-fits the logistic regression; its own agreement is that of
-ten-fold cross-validation by question, the mean of five divisions.
+fits the logistic regression; its own agreement is by ten folds of questions, five times divided.
 """
 
 from __future__ import annotations
@@ -171,10 +170,11 @@ def examples(items: Sequence[Judged], invented: Sequence[Judged]) -> Examples:
         verdict, undecided = by_claims(item.question, " | ".join(item.references), item.answer)
         if verdict is not None:
             claims[number] = verdict.outcome == "correct"
+        open_cases = {case[1]: case for case in undecided}
         for reference in item.references:
-            cases.append((item.question, reference, item.answer))
+            cases.append(open_cases.get(reference, (item.question, reference, item.answer)))
             owner.append(number)
-            is_open.append(cases[-1] in undecided)
+            is_open.append(reference in open_cases)
     return Examples(
         np.array(feature_rows(cases)),
         np.array(owner),
