@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from midchart.core.access import CohortName, CohortRef, Entries, RunRef, needs
 from midchart.core.experiments.answers.tables import shares
@@ -42,10 +42,8 @@ class Fault:
 
 
 FAULTS = tuple(
-    Fault(
-        **{c: tuple(t.split()) if c in ("fields", "arms") else t for c, t in cast(Any, one).items()}
-    )
-    for one in read_published("faults.csv")
+    Fault(f["name"], f["title"], f["did"], tuple(f["fields"].split()), tuple(f["arms"].split()))
+    for f in read_published("faults.csv")
 )
 """In the order in which they are taken away."""
 
