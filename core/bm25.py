@@ -109,10 +109,7 @@ class BM25Index:
 
     def holding_all(self, words: Iterable[str]) -> NDArray[np.bool_]:
         """Which documents hold all of ``words``, bool [size]."""
-        holds = np.ones(self.size, dtype=bool)
-        for word in words:
-            holds &= self.holding((word,))
-        return holds
+        return np.logical_and.reduce([self.holding((word,)) for word in words])
 
     def explain(self, query: Sequence[str], document: int) -> list[tuple[str, float]]:
         """What each word of the query adds to a document's score, in the order of the query.

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import ClassVar
 
@@ -45,26 +46,29 @@ from midchart.core.weights import MINILM
 
 LEAST_COVERAGE = 0.5
 """Share of what is asked, rarer parts counting more, that a line holds that is an answer."""
-LEAST_COSINE = 0.6
-"""Cosine of a line with the question from which it is an answer whatever words it has."""
 MOST_LINES = 24
 """Most lines of an answer that is a section."""
+MOST_TITLE = 70
+"""Most characters of a title that is no sentence."""
 _GENERAL = """
-"" active amount anyone anything arrival baby begin begun boy care chart child current currently
-date detail document documented dosage dose earliest ever first get girl given happen history
-information initial kind known last latest level main man many measured mentioned moment much name
-need newest next noted number often old oldest onset past performed prescribed present previous
-primary principal reading receive received recent recently recorded reported result show start
-started status still stop stopped strength take taken taking time today tried try type undergo
-upcoming used value woman year
+"" active amount anyone anything arrival baby begin begun boy care change chart child current
+currently date describe detail document documented dosage dose earliest ever find first found get
+girl given happen history information initial kind known last latest level list main man many
+measured mentioned moment much name need newest next noted number often old oldest onset past
+performed prescribed present previous primary principal provide reading receive received recent
+recently recorded reported result show start started status still stop stopped strength summarize
+take taken taking time today tried try type undergo upcoming used value woman year
 """
 """Words of a question that name no item."""
 _ABSENT = re.compile(
     r"\bno\b.*\b(?:information|data|recorded|records?|indicated|available|applicable|on file)\b"
-    r"|\b(?:not|none) (?:recorded|available|indicated|applicable|on file)\W*$",
+    r"|\b(?:not|none) (?:recorded|available|indicated|applicable|on file)\W*$"
+    r"|(?:^|: |- )(?:see|refer|per|same|unchanged|reviewed|noted|siehe|wie|voir|cf|v[eé]ase|vedi"
+    r"|as (?:above|below|before|noted|documented|described|per))\b",
     re.IGNORECASE,
 )
-"""A line that says that a section holds nothing."""
+"""A line that says that a section holds nothing, or refers to another in place of its content."""
+_STOPPED = r"stopped|discontinued|held|ended|withdrawn|abgesetzt|arr[eê]t[eé]\w*|suspendid[ao]s?"
 _ASKED = {
     name: re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
     for name, words in {
@@ -76,10 +80,12 @@ _ASKED = {
         "oldest": "first|earliest|initial|oldest",
         "now": r"current|currently|now|active|takes?|taking|today|at (?:the moment|present)"
         r"|(?:is|are) \w+ on",
+        "ended": rf"(?:which|what|welche\w*|quel\w*|qu[eé]|cu[aá]l\w*)\b.*\b(?:{_STOPPED})",
         "next": "next|upcoming|n[aä]chste[nrs]?|prochaine?|pr[oó]xim[ao]",
         "when": "when|what (?:date|day|time)|wann|quand|cu[aá]ndo",
         "who": "who|whom|whose",
         "dose": "dose|dosage|how much|dosis|dosierung|posologie",
+        "status": r"(?:does|did|do|is|was|has) .*(?:smok|drink|alcohol|tobacco|drugs|vap)\w*",
     }.items()
 }
 """What a question asks for: several lines, a line of some time, a time, a person, an amount."""
@@ -88,19 +94,23 @@ _STATED = {
     "dose": re.compile(
         r"\b\d+(?:[.,]\d+)?\s?(?:mg|mcg|µg|g|ml|units?|iu|puffs?|tab)", re.IGNORECASE
     ),
+    "status": re.compile(r"(?i)\b(?:never|former|ex|current|quit|packs?|daily|none?|no|rare)\b"),
     "who": re.compile(r"\b(?:Dr|MD|DO|NP|PA|RN|Prof|[Pp]rovider|[Pp]hysician|[Pp]erformer)\b"),
 }
 """A line that states a time, an amount or a person."""
 _ENDED = re.compile(
-    r"\b(?:stopped|no longer active|inactive|discontinued|resolved|expired)\b|\(end\)",
+    rf"\b(?<!unless )(?:{_STOPPED}|no longer active|inactive|resolved|expired)\b|\(end\)",
     re.IGNORECASE,
 )
+_MEDICINE = re.compile(r"(?i)\b([a-z]{4,})(?=\W+(?:\w+ )?\d[\d.,-]* ?(?:mg|mcg|units)\b)")
+"""A word before a dose."""
 _PLANNED = re.compile(r"\b(?:ordered|planned|pending|scheduled)\b", re.IGNORECASE)
 _NEGATED = re.compile(r"\b(?:denie[ds]|no|not|never|without)\b", re.IGNORECASE)
-_PRESSURE = re.compile(r"\b(systolic|diastolic)\b", re.IGNORECASE)
+_PRESSURE = re.compile("systolic|diastolic")
 """Of a blood pressure whose two numbers are lines of their own."""
-_GRAMMAR = re.compile("[\u3040-\u309f]")
-"""Hiragana, in which Japanese writes what no item is."""
+_BEFORE = re.compile(r"^[^:]+(?=:)|^[^,]+(?=,.*\d)|[^ ]+ (?=\d)")
+"""What a line has before a value."""
+_ASKING = re.compile(r"(?i)\?$|^(?:list|name|show|give|tell|describe|summari[sz]e|provide)\b")
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAY = re.compile(
     r"(?<![\d./-])(?:(?P<y>\d{4})-(?P<m>\d\d)(?:-(?P<d>\d\d))?"
@@ -214,6 +224,12 @@ def _answer_lines(
     """The lines that answer a question; or the nearest one, and why it does not. ``cosine`` [n]:
     of each line with the question."""
     entry = _with_codes(context)
+    plain = re.sub(r"\b(?:Mr|Mrs|Ms)\.? \w+", "", question)  # without the patient's name
+    question = " ".join(filter(_ASKING.search, re.split(r"(?<=[.?!:])\s+", plain))) or plain
+    context = [
+        line if len(line.title) <= MOST_TITLE else replace(line, title="", section="")
+        for line in context
+    ]
     texts = AnalysedIndex.of([f"{line.title}\n{t}" for line, t in zip(context, entry, strict=True)])
     sections = AnalysedIndex.of([line.section for line in context], texts.analyzer.language)
     items = _items(question, texts, sections)
@@ -222,19 +238,22 @@ def _answer_lines(
     score = standardised_sum(texts.scores(question), cosine)
     silent = [not t or is_heading(body(line)) for line, t in zip(context, entry, strict=True)]
     score[silent] = -np.inf
-    near = (held >= LEAST_COVERAGE) | (cosine >= LEAST_COSINE)
-    lines = np.flatnonzero(near & (score > -np.inf)).tolist()
+    asked = {name for name, rule in _ASKED.items() if rule.search(question)}
+    lines = np.flatnonzero((held >= LEAST_COVERAGE) & (score > -np.inf)).tolist()
+    if "ended" in asked:
+        medicines = " ".join(name for i in lines for name in _MEDICINE.findall(entry[i]))
+        held[texts.index.holding(texts.analyzer.terms(medicines))] = 1
+        lines = [i for i in np.flatnonzero(held >= LEAST_COVERAGE) if _ENDED.search(entry[i])]
     if not lines:
         return [context[int(np.argmax(score))]], "no line of the context holds what is asked"
 
-    asked = {name for name, rule in _ASKED.items() if rule.search(question)}
     listed = not asked.isdisjoint(("list", "any"))
-    if asked.isdisjoint(_STATED):
+    if asked.isdisjoint((*_STATED, "ended")):
         listed |= any(named[i] >= 1 and context[i].title for i in lines)
     titles = {i: context[i].section if "list" in asked else context[i].title for i in lines}
     section = _section(titles, held, items, texts.analyzer) if listed else []
-    if section:
-        lines = section
+    if section or "ended" in asked:
+        lines = section or lines
     else:
         excluded = [_NEGATED] if "which" in asked else []
         excluded += [_ENDED] if asked & {"now", "when"} else []
@@ -242,31 +261,19 @@ def _answer_lines(
         for rule in excluded:
             if not rule.search(question):
                 lines = [i for i in lines if not rule.search(context[i].text)] or lines
-        for kinds in (("equal",), ("equal", "narrower"))[int(listed) :]:
-            share = texts.coverage(items, kinds)
-            if some := [i for i in lines if share[i] >= LEAST_COVERAGE]:
-                lines = some
-                break
+        share = texts.coverage(items, ("equal", "narrower")[: 1 + listed])
+        lines = [i for i in lines if share[i] >= LEAST_COVERAGE] or lines
     for rule in (_ABSENT, CODED, *([_ENDED] if "now" in asked else ())):
         lines = [i for i in lines if not rule.search(body(context[i]))] or lines
-    if listed or "when" in asked:
-        most = max(held[lines])
-        lines = [i for i in lines if held[i] >= most]
+    lines = [i for i in lines if held[i] >= held[lines].max()]
     day = {i: fact_date(context[i]) for i in lines}
     if listed and asked.isdisjoint(("newest", "oldest", "next")):
-        if "now" in asked and not section:
-            last = max(day.values())
-            lines = [i for i in lines if day[i] == last]
         return list({body(context[i]): context[i] for i in lines}.values())[:MOST_LINES], ""
 
-    best = max(lines, key=score.__getitem__)
-    lines = [i for i in lines if held[i] >= held[best]]
     for name in sorted(asked & _STATED.keys()):
         lines = [i for i in lines if _STATED[name].search(body(context[i]))] or lines
     if asked.isdisjoint(_STATED):  # lines that name the item before its value
-        before = [
-            f"{_label(line)} {re.findall(r'[^ ]+ (?=[0-9])', body(line))}" for line in context
-        ]
+        before = [" ".join(_BEFORE.findall(body(line))) for line in context]
         labels = AnalysedIndex.of(before).coverage(items)
         most = max(labels[lines])
         lines = [i for i in lines if labels[i] >= most]
@@ -277,21 +284,16 @@ def _answer_lines(
     elif "oldest" in asked:
         best = min(lines, key=lambda i: (day[i] == datetime.min, day[i], -score[i]))
     else:
-        if asked.isdisjoint(("newest", "now")):  # of readings of one item the newest
+        if asked.isdisjoint(("newest", "now", "status")):  # of readings of one item the newest
             label = _label(context[best])
             lines = [i for i in lines if label and _label(context[i]) == label] or [best]
         best = max(lines, key=lambda i: (day[i], score[i]))
-    parts = _pressures(context[best].text)
-    if len(parts) == 1 and len(_pressures(question)) != 1:
+    pressures = [set(_PRESSURE.findall(text.lower())) for text in (*entry, question)]
+    if len(pressures[best]) == 1 and len(pressures[-1]) != 1:
         for i, line in enumerate(context):
-            if entry[i] and _pressures(line.text) - parts and fact_date(line) == day[best]:
+            if pressures[i] - pressures[best] and fact_date(line) == day[best]:
                 return [context[j] for j in sorted((best, i))], ""
     return [context[best]], ""
-
-
-def _pressures(text: str) -> set[str]:
-    """Which numbers of a blood pressure a text names."""
-    return set(_PRESSURE.findall(text.lower()))
 
 
 def _label(line: ContextLine) -> str:
@@ -322,7 +324,8 @@ def _items(question: str, texts: AnalysedIndex, sections: AnalysedIndex) -> list
     items = [part for part in analyzer.question(question) if not general.issuperset(part.terms)]
     if analyzer.asked_in(question) != analyzer:
         items = [p for p in items if any(i.coverage([p]).any() for i in (texts, sections))]
-    return [part for part in items if not _GRAMMAR.search("".join(part.terms))]
+    # Hiragana, in which Japanese writes what no item is.
+    return [part for part in items if not re.search("[\u3040-\u309f]", "".join(part.terms))]
 
 
 def _section(

@@ -51,7 +51,6 @@ def test_it_answers_with_the_nearest_line_and_names_it(embedder):
     assert answer.text == "[2015-03-02] Metformin 500 mg twice daily."
     assert answer.sources == ("e1",) and answer.status == "ok" and not answer.reason
     assert answer.prompt_tokens == prompt.tokens and answer.output_tokens > 5
-    assert answer.seconds > 0 and reader.read(prompt).text == answer.text
 
 
 def test_without_a_question_it_gives_no_answer_and_a_reason(embedder):
@@ -87,6 +86,7 @@ LINES = {
     "a2.1": ("Allergies", "Nausea, coded entry: drug allergy"),
     "m1": ("Medications", "Name: aspirin 81 mg; Sig: once daily; Status: Discontinued"),
     "m2": ("Medications", "Name: Lasix 40 mg; Sig: twice daily; Status: Active"),
+    "m3": ("Assessment", "Lasix stopped on 10/1/2013: cramps"),
     "v1": ("Vital Signs", "Systolic BP: 133"),
     "v2": ("Vital Signs", "Diastolic BP: 76"),
     "v3": ("Vital Signs", "coded entry: Weight 160 lb; Blood Pressure - Systolic"),
@@ -94,15 +94,20 @@ LINES = {
     "p1": ("Plan of Treatment", "Pulmonary function test"),
     "p2": ("Plan of Treatment", "Hemoglobin; Order Status: Ordered; Date: 9/30/2013"),
     "p3": ("Assessment and Plan", "Goal: weight loss"),
-    "s1": ("Social History", "Smoking Status: former smoker"),
+    "s1": ("Social History", "Ex-smoker, quit in 1997"),
+    "s2": ("Social History", "Smoking: see above"),
+    "s3": ("Social History", "Smoke detectors present"),
     "b1": ("Problem List", "No problems indicated"),
-    "i1": ("Immunizations", "No Information About Immunizations"),
     "l1": ("Labs", "Potassium 4.1 mmol/L, 11/02/2007"),
     "l2": ("Labs", "Potassium 5.2 mmol/L, 01/08/2008"),
     "l3": ("Labs", "Potassium 3.9 mmol/L, 10/05/2007"),
     "l4": ("Labs", "Hgb 14.2 g/dL; Date: 8/6/2012"),
     "x1": ("Imaging", "CHEST X-RAY:"),
     "x2": ("Imaging", "Clear lungs."),
+    "t1": (
+        "Pneumonia: admit, treat as below, reassess daily, diet, labs each morning",
+        "Dr. A. Lee",
+    ),
     "n1": ("", "Thrombectomy of the portal vein: completed"),
     "n2": ("", "Encounter for check up (procedure)"),
     "n3": ("", "Prostate cancer under treatment"),
@@ -118,7 +123,6 @@ LINES = {
     ("question", "sources"),
     [
         ("Which allergies are documented?", "a1.0 a2.0"),
-        ("List the drug allergies.", "a1.0 a2.0"),
         ("Welche Allergien hat die Patientin?", "a1.0 a2.0"),
         ("Is the patient allergic to latex?", "a1.0"),
         ("Which medications are recorded?", "m1 m2"),
@@ -131,15 +135,15 @@ LINES = {
         ("What is the heart rate?", "v4"),
         ("What is the plan of care?", "p1 p2 p3"),
         ("Active problems?", "b1"),
-        ("Which immunizations were received?", "i1"),
-        ("Which vaccines were given?", "i1"),
         ("Has she had any surgery?", "n1"),
         ("When was the prostate cancer found?", "n4"),
         ("Which blood thinner does she take?", "n6"),
         ("Who is her neurologist?", "n7"),
         ("What did the chest x-ray show?", None),
         ("What was the most recent uric acid?", None),
-        ("What is the BMI?", None),
+        ("Which blood thinner was stopped?", None),
+        ("Which medication was stopped last, and why?", "m3"),
+        ("Why was she admitted?", None),
         ("When is the next appointment?", None),
     ],
 )

@@ -30,7 +30,6 @@ def test_texts_are_folded(text, result):
     [
         ("english", "He was given the medications", ["medic"]),
         ("english", "20.0 mg/dL and 7,20 %", ["20", "20mg/dl", "7.2", "7.2%"]),
-        ("english", "5 mg", ["5", "5mg"]),
         ("english", "1,500 mL", ["1500", "1500ml"]),
         ("german", "Der Patient hat Allergien", ["allergi"]),
         ("french", "les œdèmes", ["oedem"]),
@@ -53,7 +52,6 @@ def test_terms(language, text, terms):
         ("Le patient est admis pour des douleurs à la poitrine.", "french"),
         ("El paciente fue ingresado por dolor en el pecho.", "spanish"),
         ("K 4.1; Na 139; de novo", "english"),
-        ("", "english"),
     ],
 )
 def test_language(text, language):
@@ -76,12 +74,10 @@ LINES = [
         ("What was the blood pressure?", 3),
         ("Did she have a heart attack?", 4),
         ("アナフィラキシーはありますか", 5),
-        ("Has there been anaphylaxis?", 5),
         ("Does he need a walking aid?", 6),
         ("What was the PLT?", 7),
         ("Which water pill is taken?", 8),
         ("Which operations were done?", 9),
-        ("What about 40.0 mg?", 8),
         ("Welche Allergien hat der Patient?", 0),
         ("Quelle est la tension artérielle ?", 3),
         ("¿Fuma el paciente?", 1),
