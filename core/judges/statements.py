@@ -44,6 +44,9 @@ from midchart.core.weights import MINILM, locate
 FEATURES = ("overlap", "other_numbers", "cosine", "cosine_gain", "length")
 """Of an answer, in the order of the coefficients; :func:`features` says what they are."""
 _SHORT_FORM = re.compile(r"(?<=\w )\(([A-Z][\w-]*[A-Z][\w-]*)\)")
+_LEAST, _LEAST_OF_REFERENCE = 0.5, 0.25
+"""Shares of words that a correct answer has, where words decide: of its own or of the reference's,
+and of the reference's."""
 _SIMILAR = 0.66
 """Ratio of two words' equal characters from which on one counts for the other, in part."""
 
@@ -60,14 +63,12 @@ def features(
     that of question and reference; the logarithm of the answer's words. ``vectors``: of
     :func:`texts`, float32 [5, dim].
     """
-    asked, expected = frozenset(content(question)), frozenset(content(reference))
-    foreign = frozenset(content(answer)) - asked
     numbers, others = (
-        {word for word in words if word[0].isdigit()} for words in (expected - asked, foreign)
+        {word for word in content(text) if word[0].isdigit()} - {*content(question)}
+        for text in (reference, answer)
     )
-    precision = len(foreign & expected) / max(1, len(foreign))
     return [
-        max(recall(question, reference, answer), precision),
+        max(shared(question, reference, answer)),
         float(bool(numbers and others) and not numbers & others),
         float(vectors[0] @ vectors[1]),
         float(vectors[2] @ vectors[3] - vectors[3] @ vectors[4]),
@@ -92,12 +93,14 @@ def texts(question: str, reference: str, answer: str) -> tuple[str, ...]:
     return answer, reference, f"{asked} {answer}", f"{asked} {reference}", asked
 
 
-def recall(question: str, reference: str, answer: str) -> float:
+def shared(question: str, reference: str, answer: str) -> tuple[float, float]:
     """The share of the reference's words and numbers that an answer has, without those of the
-    question unless no other is left; a word of similar spelling counts in part."""
+    question unless no other is left, where a word of similar spelling counts in part; and the share
+    of the answer's that the reference has, without those of the question."""
     asked, expected = frozenset(content(question)), frozenset(content(reference))
     held, new = frozenset(content(answer)), expected - asked - {"no", "not"} or expected
-    return sum(_similarity(word, held) for word in new) / max(1, len(new))
+    precision = len((held - asked) & expected) / max(1, len(held - asked))
+    return sum(_similarity(word, held) for word in new) / max(1, len(new)), precision
 
 
 def other_modifier(case: Case, answer: str) -> str:
@@ -256,7 +259,9 @@ def by_claims(question: str, reference: str, answer: str) -> tuple[Verdict | Non
         reason = reason or comparison.reason
         if comparison.verdict is None and content(one) and content(one) == content(answer):
             return Verdict("correct", False, "the same words"), []
-        if comparison.verdict is None and recall(*(case := _stated(question, one, answer))):
+        shares = shared(*(case := _stated(question, one, answer)))
+        enough = max(shares) >= _LEAST and shares[0] >= _LEAST_OF_REFERENCE
+        if comparison.verdict is None and enough:
             if other := other_modifier(case, answer):
                 reason = f"another modifier: {other}"
             else:
@@ -265,5 +270,5 @@ def by_claims(question: str, reference: str, answer: str) -> tuple[Verdict | Non
     if not reason and polarity and core(reference, question).strip(" .").lower() == polarity:
         return Verdict("unparsed", False, f"{polarity} expected, neither yes nor no said"), []
     if not undecided:
-        return Verdict("incorrect", False, reason or "shares nothing with the reference"), []
+        return Verdict("incorrect", False, reason or "shares too little with the reference"), []
     return None, undecided
