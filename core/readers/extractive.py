@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import ClassVar
@@ -88,16 +89,16 @@ _ASKED = {
         "status": r"(?:does|did|do|is|was|has) .*(?:smok|drink|alcohol|tobacco|drugs|vap)\w*",
     }.items()
 }
-"""What a question asks for: several lines, a line of some time, a time, a person, an amount."""
+"""What a question asks for: several lines, a line of some time, a time, an end, a person."""
 _STATED = {
-    "when": re.compile(r"\b(?:19|20)\d\d\b|\d\d?/\d\d?/\d\d|\b\d\d?:\d\d"),
+    "when": re.compile(r"\b(?:19|20)\d\d\b|\d\d?/\d\d?/\d\d|\d:\d\d|\bin \w+ (?:day|week|month)"),
     "dose": re.compile(
         r"\b\d+(?:[.,]\d+)?\s?(?:mg|mcg|µg|g|ml|units?|iu|puffs?|tab)", re.IGNORECASE
     ),
     "status": re.compile(r"(?i)\b(?:never|former|ex|current|quit|packs?|daily|none?|no|rare)\b"),
     "who": re.compile(r"\b(?:Dr|MD|DO|NP|PA|RN|Prof|[Pp]rovider|[Pp]hysician|[Pp]erformer)\b"),
 }
-"""A line that states a time, an amount or a person."""
+"""A line that states a time, an amount, a person or a status."""
 _ENDED = re.compile(
     rf"\b(?<!unless )(?:{_STOPPED}|no longer active|inactive|resolved|expired)\b|\(end\)",
     re.IGNORECASE,
@@ -136,17 +137,14 @@ def dates(text: str) -> list[datetime]:
         number = int(month) if month else 1 + _MONTHS.index(part["n"][:3].lower())
         if number > 12:  # the day before the month
             number, day = day, number
-        try:
+        with suppress(ValueError):
             days.append(datetime(year + (2000 if year < 100 else 0), number, day))
-        except ValueError:
-            continue
     return days
 
 
 def fact_date(line: ContextLine) -> datetime:
     """The latest day that a line states, else that of its entry; the earliest there is without."""
-    stated = dates(body(line)) or dates(dated(line.text))
-    return max(stated, default=datetime.min)
+    return max(dates(body(line)) or dates(dated(line.text)), default=datetime.min)
 
 
 @READERS.register("extractive")
@@ -244,6 +242,8 @@ def _answer_lines(
         medicines = " ".join(name for i in lines for name in _MEDICINE.findall(entry[i]))
         held[texts.index.holding(texts.analyzer.terms(medicines))] = 1
         lines = [i for i in np.flatnonzero(held >= LEAST_COVERAGE) if _ENDED.search(entry[i])]
+    if {"when", "next"} <= asked:
+        lines = [i for i in lines if _STATED["when"].search(entry[i])]
     if not lines:
         return [context[int(np.argmax(score))]], "no line of the context holds what is asked"
 
