@@ -1,10 +1,6 @@
-"""Multilingual: the arm hybrid with multilingual-e5-small (Wang et al. 2024) in place of MiniLM,
-which was trained on English.
-"""
+"""Multilingual: hybrid with multilingual-e5-small (Wang et al. 2024), as MiniLM knows English."""
 
 from __future__ import annotations
-
-from typing import ClassVar
 
 from midchart.core.arms import ARMS
 from midchart.core.arms.hybrid import Hybrid
@@ -16,4 +12,4 @@ class Multilingual(Hybrid):
     """The k sentences of highest fused score."""
 
     name, title = "multilingual", "Multilingual (BM25 and E5)"
-    needs: ClassVar[str] = E5
+    needs = E5

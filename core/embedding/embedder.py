@@ -152,16 +152,16 @@ class Quantised:
         self.dim = int(self._engine.dim)
 
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
-        """Unit vectors of ``texts``, which begin as :data:`BEFORE` says, float32 [n, dim]."""
+        """Unit vectors of texts that all begin as one of :data:`BEFORE`, float32 [n, dim]."""
         out = np.zeros((len(texts), self.dim), dtype=np.float32)
-        for before in BEFORE[E5]:  # the engine puts it before a text itself
-            rows = [i for i, text in enumerate(texts) if text.startswith(before)]
-            for start in range(0, len(rows), self.AT_ONCE):
-                some = rows[start : start + self.AT_ONCE]
-                bare = [texts[i][len(before) :].encode("utf-8", "replace").decode() for i in some]
-                out[some] = self._engine.encode(bare, is_query=before == BEFORE[E5][1])
-                if progress is not None:
-                    progress(start + len(some), len(texts))
+        asked = bool(texts) and texts[0].startswith(BEFORE[E5][1])
+        begin = len(BEFORE[E5][asked])  # the engine puts it before a text itself
+        for start in range(0, len(texts), self.AT_ONCE):
+            some = slice(start, start + self.AT_ONCE)
+            bare = [text[begin:].encode("utf-8", "replace").decode() for text in texts[some]]
+            out[some] = self._engine.encode(bare, is_query=asked)
+            if progress is not None:
+                progress(min(some.stop, len(texts)), len(texts))
         return out
 
 
@@ -179,11 +179,9 @@ class Embedder(LoadedOnce):
         digest = fingerprint(self._found)
         self.name, self.id = name, f"{name}@{digest[:16]}"
         quantised = Quantised() if self._found.quantised else None
-        if quantised:
-            self.dim = quantised.dim
-        else:
-            config = (self._found.folder / "config.json").read_text(encoding="utf-8")
-            self.dim = int(json.loads(config)["hidden_size"])
+        config = self._found.folder / "config.json"
+        made = {"hidden_size": quantised.dim} if quantised else json.loads(config.read_bytes())
+        self.dim = int(made["hidden_size"])
         folder = (cache or settings.cache_folder()) / "embeddings" / f"{name}-{digest[:16]}"
         once = Once(folder, digest, self.dim, CHUNK)
         super().__init__(once, lambda: quantised or MiniLM(self._found.folder))

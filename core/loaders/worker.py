@@ -74,6 +74,8 @@ def convert_files(
         "folder": str(folder),
         "former": str(former or ""),
         "excluded": excluded,
+        "seconds": (confinement.SECONDS, confinement.SECONDS_PER_MB),
+        "memory": (confinement.MEMORY, confinement.MEMORY_PER_BYTE),
         "environment": {k: v for k, v in environment.items() if k.startswith("MIDCHART_")},
     }
     alone = threading.active_count() == 1 and sys.platform == "linux"
@@ -209,7 +211,8 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
     loaders = [Path(inspect.getfile(LOADERS.get(name))).parent for name in LOADERS.names()]
     system = [Path(path) for path in ("/usr", "/lib", "/lib64", "/etc", "/proc", "/dev", "/sys")]
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # bytes of memory
-    memory = min(confinement.MEMORY + confinement.MEMORY_PER_BYTE * size, there // 2)
+    memory = min(request["memory"][0] + request["memory"][1] * size, there // 2)
+    confinement.SECONDS, confinement.SECONDS_PER_MB = request["seconds"]
     if sys.platform == "linux":
         cores = len(os.sched_getaffinity(0))
         parallel.processes = min(cores, there // memory, size // _WORTH_A_PROCESS)
