@@ -179,9 +179,9 @@ class Embedder(LoadedOnce):
         digest = fingerprint(self._found)
         self.name, self.id = name, f"{name}@{digest[:16]}"
         quantised = Quantised() if self._found.quantised else None
-        config = self._found.folder / "config.json"
-        made = {"hidden_size": quantised.dim} if quantised else json.loads(config.read_bytes())
-        self.dim = int(made["hidden_size"])
+        place = self._found.folder / "config.json"
+        config = {"hidden_size": quantised.dim} if quantised else json.loads(place.read_bytes())
+        self.dim = int(config["hidden_size"])
         folder = (cache or settings.cache_folder()) / "embeddings" / f"{name}-{digest[:16]}"
         once = Once(folder, digest, self.dim, CHUNK)
         super().__init__(once, lambda: quantised or MiniLM(self._found.folder))
