@@ -241,7 +241,8 @@ def _answer_lines(
     if "ended" in asked:
         medicines = " ".join(name for i in lines for name in _MEDICINE.findall(entry[i]))
         held[texts.index.holding(texts.analyzer.terms(medicines))] = 1
-        lines = [i for i in np.flatnonzero(held >= LEAST_COVERAGE) if _ENDED.search(entry[i])]
+        ended = np.flatnonzero(held >= LEAST_COVERAGE).tolist()
+        lines = [i for i in ended if _ENDED.search(entry[i])]
     if {"when", "next"} <= asked:
         lines = [i for i in lines if _STATED["when"].search(entry[i])]
     if not lines:
