@@ -409,7 +409,7 @@ def ask(call: Namespace) -> None:
 )
 def answers(call: Namespace) -> None:
     """the table patients × questions of a run of 'ask'
-    midchart answers 20261128-094431-1d2469 --csv answers.csv
+    midchart answers 20261129-001155-cc9c0c --csv answers.csv
     """
     cells = api.answer_cells(call.run, call.arm, call.reader)
     questions = api.asked_questions(call.run)
