@@ -145,7 +145,7 @@ def arms_sentence(rows: Iterable[Mapping[str, Any]]) -> str:
     best = max(there, key=there.__getitem__)
     often = "brings the evidence to the model most often"
     text = f"{title('arm', best)} {often} ({percent(there[best])})"
-    right = {label: of[RIGHT] for label, of in shares.items() if RIGHT in of}
+    right = {arm: of[RIGHT] + of.get(OTHERWISE, 0) for arm, of in shares.items() if RIGHT in of}
     if right:
         most = max(right, key=right.__getitem__)
         who = "" if most == best else f"{title('arm', most)} "

@@ -1,8 +1,8 @@
 """Files that a person brings, read in one way: named in messages, unpacked, decoded and parsed.
 
 A reader of a format gets a :class:`Source` and no path: what leads out of its folder, is no regular
-file or is over a limit is not opened, and whatever keeps a file from being read is a DataError of
-one line. Nothing is unpacked by a name or size that the maker of a zip chose.
+file or is over a limit is not opened, and a file that cannot be read raises a DataError of one
+line. Nothing is unpacked by a name or size that the maker of a zip chose.
 """
 
 from __future__ import annotations
