@@ -53,13 +53,12 @@ MOST_TITLE = 70
 """Most characters of a title that is no sentence."""
 _GENERAL = """
 "" according active amount anyone anything arrival baby begin begun boy care change chart child
-current currently date describe detail document documented dosage dose earliest ever far find first
-found get girl given happen history information initial kind known last latest letter level list
-long main man many measured mentioned moment much name need newest next noted number often old
-oldest onset past performed prescribed present previous primary principal provide reading receive
-received recent recently recorded reported result show start started status still stop stopped
-strength summarize take taken taking tell time today tried try type undergo upcoming used value
-woman year
+current date describe detail document dosage dose earliest ever far find first found get girl given
+happen history information initial kind known last latest letter level list long main man many
+measured mentioned moment much name need newest next note number often old oldest onset past
+performed prescribed present previous primary principal provide reading receive recent record
+reported result says show start status still stop strength summarize take taken tells time today try
+type undergo upcoming used value woman year
 """
 """Words of a question that name no item."""
 _ABSENT = re.compile(
