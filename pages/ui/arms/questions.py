@@ -344,8 +344,7 @@ def one(
 
     ``arms`` are the labels to begin with; by default those that lead the palette.
     """
-    choice = choice_of(run, cohort, instruction)
-    if choice is None:
+    if (choice := choice_of(run, cohort, instruction)) is None:
         return
     item = api.item(run["run"], instruction)
     answers = [row for row in item["arms"] if row.get("reader", reader) == reader]
@@ -384,8 +383,7 @@ def side_by_side(
     for column, (title, run, (arm, reader, _)) in zip(
         st.columns(len(sides), gap="medium"), sides, strict=True
     ):
-        choice = choice_of(run, cohort, instruction)
-        if choice is None:
+        if (choice := choice_of(run, cohort, instruction)) is None:
             return
         item = api.item(run["run"], instruction)
         views = [
@@ -414,10 +412,13 @@ def _stated(
     st.html(view.asked(choice, views, pieces, ()))
 
 
-def choice_of(run: dict[str, Any], cohort: api.Cohort, instruction: str) -> model.Choice | None:
+def choice_of(
+    run: dict[str, Any], cohort: api.Cohort | None, instruction: str
+) -> model.Choice | None:
     """A question of a run with its record and gold, as page Patient takes them; a message and None
-    where the cohort lacks it now."""
+    where its cohort (None: that of the run) lacks it now."""
     try:
+        cohort = cohort or state.cohort_of(run)
         question = api.instruction_for(cohort, instruction)
         record = cohort.records[question.record_id]
     except (MidchartError, KeyError):

@@ -120,8 +120,7 @@ def judge(run: dict[str, Any], reviewer: str) -> None:
 
 def _show_card(run: dict[str, Any], card: api.Card) -> bool:
     """Show a card; False where its question or record is gone."""
-    choice = questions.choice_of(run, state.cohort_of(run), card.instruction)
-    if choice is None:
+    if (choice := questions.choice_of(run, None, card.instruction)) is None:
         return False
     evidence = [
         passage(api.event_text(choice.record.events[one.event]), one.span.start, one.span.end)
