@@ -11,12 +11,12 @@ import hashlib
 import importlib.util
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from midchart.core import config as settings
 from midchart.core.access import needs
@@ -25,6 +25,7 @@ from midchart.core.named_files import shown_path
 from midchart.core.parsing import LONGEST_NAME, valid_unicode
 from midchart.core.provenance import sha256_of
 
+T = TypeVar("T")
 MINILM = "all-MiniLM-L6-v2"
 E5 = "multilingual-e5-small"
 RELEVANCE = "ms-marco-MiniLM-L-6-v2"
@@ -266,6 +267,19 @@ def locate(name: str) -> Found:
     if located is None:
         raise MissingModel(problem(name))
     return located
+
+
+def shared_by_place(build: Callable[[str], T]) -> Callable[[str], T]:
+    """What ``build`` makes of a model's name, one a process for its weights and the cache folder.
+
+    Arms and readers are built for every question; the model is not. Raises MissingModel.
+    """
+
+    @cache
+    def build_cached(name: str, folder: Path, cache_folder: Path) -> T:
+        return build(name)
+
+    return lambda name: build_cached(name, locate(name).folder, settings.cache_folder())
 
 
 def locate_own(name: str) -> Found:

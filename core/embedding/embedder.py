@@ -19,11 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from midchart.core import config as settings
-from midchart.core.embedding import LoadedOnce, shared_by_place
 from midchart.core.errors import MissingModel
-from midchart.core.storage.vectors import Once, Progress
+from midchart.core.storage.vectors import LoadedOnce, Once, Progress
 from midchart.core.text import one_line
-from midchart.core.weights import E5, MINILM, fingerprint, locate
+from midchart.core.weights import E5, MINILM, fingerprint, locate, shared_by_place
 
 LONGEST = 256
 """Most tokens of a text that are read, as sentence-transformers reads for this model."""

@@ -22,11 +22,10 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from midchart.core import config as settings
-from midchart.core.embedding import LoadedOnce, shared_by_place
 from midchart.core.errors import MissingModel, WorkFailed, missing_package
-from midchart.core.storage.vectors import Once, Progress
+from midchart.core.storage.vectors import LoadedOnce, Once, Progress
 from midchart.core.text import one_line
-from midchart.core.weights import NLI, fingerprint, locate, no_progress_bar
+from midchart.core.weights import NLI, fingerprint, locate, no_progress_bar, shared_by_place
 
 Precision = Literal["float32", "bfloat16"]
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing, contextmanager
 from hashlib import blake2b
 from pathlib import Path
+from threading import Lock
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,3 +104,18 @@ class Once:
             base.execute(f"CREATE TABLE IF NOT EXISTS floats {columns}")
             stored = [(key, row.astype("<f4").tobytes()) for key, row in rows.items()]
             base.executemany("INSERT OR REPLACE INTO floats VALUES (?, ?)", stored)
+
+
+class LoadedOnce:
+    """Outputs that ``once`` keeps on disk of a model, which ``load`` gives for the first that is
+    not there."""
+
+    def __init__(self, once: Once, load: Callable[[], Any]) -> None:
+        self.once, self._load, self._lock, self._model = once, load, Lock(), None
+
+    def loaded(self) -> Any:
+        """The model."""
+        with self._lock:
+            if self._model is None:
+                self._model = self._load()
+            return self._model
