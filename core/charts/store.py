@@ -74,7 +74,7 @@ _ANALYSIS = 10
 
 @dataclass
 class _CohortParts:
-    """What a store holds of a cohort besides its records; ``sizes``: of its other files."""
+    """The parts of a cohort other than its records; ``sizes``: bytes of each other file."""
 
     sizes: dict[str, int]
     aliases: dict[str, str | None]

@@ -160,14 +160,11 @@ def _messages_text(text: str) -> tuple[str, str]:
     import hl7
 
     try:
-        entries = [one for message in messages_of(text) for one in _message(message).entries()]
+        messages = [Hl7Message(one, payload_text, cell_text) for one in messages_of(text)]
+        entries = [entry for message in messages for entry in message.entries()]
     except (hl7.HL7Exception, LookupError, TypeError, ValueError, AttributeError):
         return "", "does not follow HL7 v2"
     return "\n".join(map(_line, entries)), "holds HL7 v2 messages that state nothing that is read"
-
-
-def _message(text: str) -> Hl7Message:
-    return Hl7Message(text, payload_text, cell_text)
 
 
 _RTF = re.compile(r"[{}]|\\([a-z]+)(-?\d+)? ?|\\'[0-9a-f]{2}|\\[^a-z]|[^\\{}]+", re.IGNORECASE)

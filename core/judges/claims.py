@@ -32,11 +32,6 @@ _NAMES = {
 } | {brand: drug for drug, *brands in map(str.split, WORDS["brands"]) for brand in brands}
 """Words of numbers, and brands of drugs, by which others stand in a plain text."""
 
-
-def _inches(height: re.Match[str]) -> str:
-    return f"{12 * int(height[1]) + int(height[2])} inches"
-
-
 _REWRITTEN = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -54,7 +49,10 @@ _REWRITTEN = tuple(
         (r"\bq\s?(\d+)\s?h(?:ours?|rs?)?\b", r"every \1 hours"),
         (r"\b(?:t([12])dm|dm ?([12]))\b", r"type \1\2 diabetes"),
         (r"\bdo not (?:(r)esuscitate|(i)ntubate)\b", r"dn\1\2"),
-        (r"\b(\d) ?(?:ft|feet|foot|') ?(\d{1,2})(?: ?(?:in|inch|inches)\b|\"|'')?", _inches),
+        (
+            r"\b(\d) ?(?:ft|feet|foot|') ?(\d{1,2})(?: ?(?:in|inch|inches)\b|\"|'')?",
+            lambda height: f"{12 * int(height[1]) + int(height[2])} inches",
+        ),
         (r"\btwice\b", "2 times"),
         (r"\bthrice\b", "3 times"),
         (r"\bn't\b|(?<=\w)n't\b", " not"),
@@ -120,10 +118,6 @@ _FREQUENCY = re.compile(
     r"|daily|nightly|weekly|monthly|at bedtime|each (?:morning|evening|night))\b"
 )
 _ALONE = {"weekly": 1 / 7, "monthly": 1 / 30, "bid": 2.0, "tid": 3.0, "qid": 4.0, "qod": 0.5}
-
-
-def _ratio(match: re.Match[str]) -> tuple[int, int]:
-    return int(match[1]), int(match[2])
 
 
 def _per_day(match: re.Match[str]) -> float:
@@ -234,7 +228,7 @@ def _claims(text: str) -> Iterator[StatedClaim]:
 
         for kind, pattern, read in (
             ("frequency", _FREQUENCY, _per_day),
-            ("ratio", _RATIO, _ratio),
+            ("ratio", _RATIO, lambda match: (int(match[1]), int(match[2]))),
         ):
             for match in pattern.finditer(rest):
                 yield claim(kind, read(match), match.start())

@@ -45,8 +45,7 @@ FEATURES = ("overlap", "other_numbers", "cosine", "cosine_gain", "length")
 """Of an answer, in the order of the coefficients; :func:`features` says what they are."""
 _SHORT_FORM = re.compile(r"(?<=\w )\(([A-Z][\w-]*[A-Z][\w-]*)\)")
 _LEAST, _LEAST_OF_REFERENCE = 0.5, 0.25
-"""Shares of words that a correct answer has, where words decide: of its own or of the reference's,
-and of the reference's."""
+"""Least shares of common words of a correct answer: of either text's, and of the reference's."""
 _SIMILAR = 0.66
 """Ratio of two words' equal characters from which on one counts for the other, in part."""
 
@@ -68,7 +67,7 @@ def features(
         for text in (reference, answer)
     )
     return [
-        max(shared(question, reference, answer)),
+        max(shared_words(question, reference, answer)),
         float(bool(numbers and others) and not numbers & others),
         float(vectors[0] @ vectors[1]),
         float(vectors[2] @ vectors[3] - vectors[3] @ vectors[4]),
@@ -93,10 +92,9 @@ def texts(question: str, reference: str, answer: str) -> tuple[str, ...]:
     return answer, reference, f"{asked} {answer}", f"{asked} {reference}", asked
 
 
-def shared(question: str, reference: str, answer: str) -> tuple[float, float]:
-    """The share of the reference's words and numbers that an answer has, without those of the
-    question unless no other is left, where a word of similar spelling counts in part; and the share
-    of the answer's that the reference has, without those of the question."""
+def shared_words(question: str, reference: str, answer: str) -> tuple[float, float]:
+    """The shares of the reference's and of the answer's words that the other has, without those of
+    the question (unless the reference has no others); in the first, similar words count in part."""
     asked, expected = frozenset(content(question)), frozenset(content(reference))
     held, new = frozenset(content(answer)), expected - asked - {"no", "not"} or expected
     precision = len((held - asked) & expected) / max(1, len(held - asked))
@@ -209,7 +207,7 @@ Case = tuple[str, str, str]
 
 def feature_rows(cases: Sequence[Case]) -> list[list[float]]:
     """The features of each case; raises MissingModel where MiniLM is not installed."""
-    from midchart.core.embedding.embedder import MINILM, shared
+    from midchart.core.embedding.embedder import shared
 
     if not cases:
         return []
@@ -259,7 +257,7 @@ def by_claims(question: str, reference: str, answer: str) -> tuple[Verdict | Non
         reason = reason or comparison.reason
         if comparison.verdict is None and content(one) and content(one) == content(answer):
             return Verdict("correct", False, "the same words"), []
-        shares = shared(*(case := _stated(question, one, answer)))
+        shares = shared_words(*(case := _stated(question, one, answer)))
         enough = max(shares) >= _LEAST and shares[0] >= _LEAST_OF_REFERENCE
         if comparison.verdict is None and enough:
             if other := other_modifier(case, answer):

@@ -52,7 +52,7 @@ MOST_LINES = 24
 MOST_TITLE = 70
 """Most characters of a title that is no sentence."""
 _GENERAL = """
-"" according active amount anyone anything arrival baby begin begun boy care change chart child
+according active amount anyone anything arrival baby begin begun boy care change chart child
 current date describe detail document dosage dose earliest ever far find first found get girl given
 happen history information initial kind known last latest letter level list long main man many
 measured mentioned moment much name need newest next note number often old oldest onset past

@@ -1,4 +1,4 @@
-"""Files and folders that are written: whole or not at all, and readable by their owner alone.
+"""Files and folders are written completely or not at all, and only their owner can read them.
 
 The umask is 0077 from the package's import on (:mod:`midchart.core`), so whatever is written
 (records, prompts, runs, caches, logs) is 0600 and every folder 0700. What a person exports to a
