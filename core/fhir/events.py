@@ -300,8 +300,8 @@ class ResourceReader:
         self.problems: list[str] = []
 
     def entries(self, resource: Resource, line: int | None = None) -> list[Entry]:
-        """The entries of a resource, on ``line`` of its file, and of those contained in it, whatever
-        its own type; [] where it was retracted."""
+        """The entries of a resource, on ``line`` of its file, and of those contained in it; []
+        where it was retracted."""
         if "contained" not in resource:
             return self._own_entries(resource, line) if _is_read(resource) else []
         around = self._contained

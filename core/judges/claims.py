@@ -32,6 +32,7 @@ _NAMES = {
 } | {brand: drug for drug, *brands in map(str.split, WORDS["brands"]) for brand in brands}
 """Words of numbers, and brands of drugs, by which others stand in a plain text."""
 
+_FEET = re.compile(r"\b(\d) ?(?:ft|feet|foot|') ?(\d{1,2})(?: ?(?:in|inch|inches)\b|\"|'')?")
 _REWRITTEN = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -49,10 +50,6 @@ _REWRITTEN = tuple(
         (r"\bq\s?(\d+)\s?h(?:ours?|rs?)?\b", r"every \1 hours"),
         (r"\b(?:t([12])dm|dm ?([12]))\b", r"type \1\2 diabetes"),
         (r"\bdo not (?:(r)esuscitate|(i)ntubate)\b", r"dn\1\2"),
-        (
-            r"\b(\d) ?(?:ft|feet|foot|') ?(\d{1,2})(?: ?(?:in|inch|inches)\b|\"|'')?",
-            lambda height: f"{12 * int(height[1]) + int(height[2])} inches",
-        ),
         (r"\btwice\b", "2 times"),
         (r"\bthrice\b", "3 times"),
         (r"\bn't\b|(?<=\w)n't\b", " not"),
@@ -77,6 +74,7 @@ def plain(text: str) -> str:
     text = _POWER.sub(lambda m: f" 10^{m[1].translate(_SUPERSCRIPTS)}", _repaired(text))
     text = unicodedata.normalize("NFKC", text).lower().replace("’", "'").replace("can't", "cannot")
     text = re.sub(r"[^\W\d_]+", lambda m: _NAMES.get(m[0], m[0]), text)
+    text = _FEET.sub(lambda m: f"{12 * int(m[1]) + int(m[2])} inches", text)
     for pattern, replacement in _REWRITTEN:
         text = pattern.sub(replacement, text)
     return text
@@ -226,13 +224,12 @@ def _claims(text: str) -> Iterator[StatedClaim]:
             before = clause.before or bool(earlier)
             return StatedClaim(kind, value, start < clause.denied_from, before, item)
 
-        for kind, pattern, read in (
-            ("frequency", _FREQUENCY, _per_day),
-            ("ratio", _RATIO, lambda match: (int(match[1]), int(match[2]))),
-        ):
-            for match in pattern.finditer(rest):
-                yield claim(kind, read(match), match.start())
-            rest = pattern.sub(lambda match: " " * len(match[0]), rest)
+        for match in _FREQUENCY.finditer(rest):
+            yield claim("frequency", _per_day(match), match.start())
+        rest = _FREQUENCY.sub(lambda match: " " * len(match[0]), rest)
+        for match in _RATIO.finditer(rest):
+            yield claim("ratio", (int(match[1]), int(match[2])), match.start())
+        rest = _RATIO.sub(lambda match: " " * len(match[0]), rest)
         end = 0
         for quantity, start, stop in quantity_places(rest):
             between = rest[end:start]
